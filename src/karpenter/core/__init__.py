@@ -1,0 +1,1 @@
+"""Every decision, as pure functions from values to values."""

@@ -1,0 +1,114 @@
+"""
+What can be bought: instance types, and the offerings they are sold through.
+
+A :class:`Catalog` is every instance type that a pool may use at one moment. An
+instance type says what a machine is; each of its offerings says where and how
+that machine is sold, at what price, and whether it can be had right now.
+
+Pure values. Nothing here knows where the figures come from, which pool asks,
+or how pods are packed; the built-in catalogues are in ``karpenter.cloud.catalogs``.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Labels: TypeAlias = "Mapping[str, tuple[str, ...]]"
+"""Label key to the values it may take, sorted; no value at all means that the label is absent."""
+
+Amounts: TypeAlias = "Mapping[str, int]"
+"""Resource name to an exact amount: cpu in thousandths of a core, everything else in its base unit."""
+
+ZONE: Final = "topology.kubernetes.io/zone"
+CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+HUGEPAGES: Final = "hugepages-"
+
+
+class Offering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One way to buy an instance type: a zone, a capacity type, perhaps a reservation."""
+
+    requirements: Labels
+    """Always names one zone and one capacity type; a reserved offering also its reservation."""
+
+    price: float
+    """In the currency of the catalogue, per hour."""
+
+    available: bool = True
+    reservation_id: str = ""
+    """Empty unless this is capacity reserved beforehand."""
+
+    reservation_capacity: int | None = None
+    """How many machines the reservation still holds; None where nothing is reserved."""
+
+    @property
+    def zone(self) -> str:
+        """The only zone of this offering."""
+        return self.requirements[ZONE][0]
+
+    @property
+    def capacity_type(self) -> str:
+        """The only capacity type of this offering: spot, on-demand or reserved."""
+        return self.requirements[CAPACITY_TYPE][0]
+
+
+class InstanceType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A kind of machine: its labels, its size, and how it is sold."""
+
+    name: str
+    requirements: Labels
+    """Every label a node of this type may carry; those it never carries have no value."""
+
+    offerings: tuple[Offering, ...]
+    capacity: Amounts
+    overhead: Amounts
+    """What the system, the kubelet and its eviction threshold keep for themselves."""
+
+    @cached_property
+    def allocatable(self) -> Amounts:
+        """
+        What is left for pods.
+
+        Huge pages are cut out of memory, which never falls below zero by them. A
+        negative amount means that the overhead alone is more than the machine has.
+        """
+        left = {name: amount - self.overhead.get(name, 0) for name, amount in self.capacity.items()}
+        for name, pages in self.capacity.items():
+            if name.startswith(HUGEPAGES) and "memory" in left:
+                left["memory"] = max(0, left["memory"] - pages)
+        return MappingProxyType(left)
+
+    @cached_property
+    def available(self) -> tuple[Offering, ...]:
+        """The offerings that can be bought right now."""
+        return tuple(offering for offering in self.offerings if offering.available)
+
+    @cached_property
+    def cheapest(self) -> Offering | None:
+        """The cheapest offering that can be bought right now, the first of equals."""
+        return min(self.available, key=lambda offering: offering.price, default=None)
+
+
+class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Every instance type a pool may use, at one moment, and what its labels mean."""
+
+    types: tuple[InstanceType, ...]
+    well_known: frozenset[str] = frozenset()
+    """Label keys that a pool need not define, beside those every provider knows."""
+
+    restricted_domains: frozenset[str] = frozenset()
+    """Label domains that only the provider may write to."""
+
+    reservation_label: str = ""
+    """The label key that tells reservations apart; empty where none are sold."""
+
+    @cached_property
+    def by_name(self) -> Mapping[str, InstanceType]:
+        """The instance types by their names."""
+        return MappingProxyType({kind.name: kind for kind in self.types})
