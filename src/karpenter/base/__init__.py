@@ -1,0 +1,1 @@
+"""What any program could use: clocks, queues, quantities. Knows nothing of Kubernetes or clouds."""

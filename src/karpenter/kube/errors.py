@@ -1,0 +1,188 @@
+"""
+Everything that talking to an API server may raise, and what to do about it.
+
+    KubeError
+    |-- Unreachable            no answer came: the write may have happened; look before doing it again
+    |-- Unreadable             the answer is not what was asked for: a bug or a proxy in between; tell someone
+    `-- Refused                the server said no: ``code``, ``reason`` and ``message`` are its own
+        |-- BadRequest         400, 405, 415...: the request is wrong: do not retry
+        |-- Unauthorized       401: the credentials are missing, wrong or stale
+        |-- Forbidden          403: a role is missing, or admission said no: tell the user
+        |-- NotFound           404: already gone; for a delete, this is success
+        |-- AlreadyExists      409: someone was first; read it
+        |-- Conflict           409: it changed since, or a precondition failed: read and decide again
+        |-- Gone               410: that resourceVersion or continue token is too old: list anew
+        |-- Invalid            422: validation failed; ``causes`` names each field
+        |-- TooManyRequests    429: wait ``retry_after``; for an eviction, a disruption budget says not yet
+        `-- ServerFailed       5xx: its trouble, not ours: try again later (``retry_after`` if it said)
+
+:func:`refusal` turns an answer into the right leaf. Nothing here retries.
+"""
+
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    from karpenter.kube.transport import Request, Response
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One thing that is wrong: a field of an invalid object, or the budget that blocks an eviction."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
+    """What a Status is about."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: tuple[Cause, ...] | None = None
+    retry_after_seconds: int = 0
+
+
+class Status(msgspec.Struct, frozen=True):
+    """The API's own description of an outcome: the body of every error, and of a watch's ERROR event."""
+
+    code: int = 0
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    details: StatusDetails | None = None
+
+
+class KubeError(Exception):
+    """Anything that went wrong between us and an API server."""
+
+
+class Unreachable(KubeError):  # noqa: N818  the tree reads as words
+    """No answer came. The request may or may not have been carried out."""
+
+    def __init__(self, why: str, *, request: "Request") -> None:
+        super().__init__(f"{request.method} {request.path}: {why}")
+        self.why = why
+        self.request = request
+
+
+class Unreadable(KubeError):  # noqa: N818  likewise
+    """An answer came that is not what was asked for."""
+
+    def __init__(self, why: str, *, request: "Request", body: bytes = b"") -> None:
+        super().__init__(f"{request.method} {request.path}: cannot read the answer: {why}")
+        self.why = why
+        self.request = request
+        self.body = body
+
+
+class Refused(KubeError):  # noqa: N818  likewise
+    """The server answered with an error."""
+
+    codes: ClassVar[frozenset[int]] = frozenset()
+
+    def __init__(self, status: Status, *, request: "Request", retry_after: float | None = None) -> None:
+        super().__init__(f"{request.method} {request.path}: {status.message or status.reason or status.code}")
+        details = status.details or StatusDetails()
+        self.request = request
+        self.code = status.code
+        self.reason = status.reason
+        self.message = status.message
+        self.kind = details.kind
+        self.name = details.name
+        self.causes = details.causes or ()
+        self.retry_after = retry_after if retry_after is not None else (details.retry_after_seconds or None)
+        """Seconds to wait before asking again, where the server said."""
+
+
+class BadRequest(Refused):
+    """The request itself is wrong."""
+
+
+class Unauthorized(Refused):
+    """The server does not know who we are."""
+
+    codes = frozenset({401})
+
+
+class Forbidden(Refused):
+    """The server knows who we are and says no."""
+
+    codes = frozenset({403})
+
+
+class NotFound(Refused):
+    """There is no such object, or no such kind."""
+
+    codes = frozenset({404})
+
+
+class AlreadyExists(Refused):
+    """An object of that name is there already."""
+
+
+class Conflict(Refused):
+    """The object is not what the caller thought it was."""
+
+    codes = frozenset({409})
+
+
+class Gone(Refused):
+    """That resourceVersion or continue token is too old."""
+
+    codes = frozenset({410})
+
+
+class Invalid(Refused):
+    """The object breaks its schema or its rules; ``causes`` names each field."""
+
+    codes = frozenset({422})
+
+
+class TooManyRequests(Refused):
+    """Slow down; or, for an eviction, a disruption budget allows no more now."""
+
+    codes = frozenset({429})
+
+    @property
+    def by_budget(self) -> bool:
+        """Whether a PodDisruptionBudget refused, rather than the server being busy."""
+        return any(cause.reason == "DisruptionBudget" for cause in self.causes)
+
+
+class ServerFailed(Refused):
+    """The server is in trouble."""
+
+
+_BY_CODE: dict[int, type[Refused]] = {
+    code: leaf
+    for leaf in (Unauthorized, Forbidden, NotFound, Conflict, Gone, Invalid, TooManyRequests)
+    for code in leaf.codes
+}
+_SERVER_FAILED = 500
+
+
+def refusal(request: "Request", response: "Response") -> Refused:
+    """Return the error that `response` amounts to; it must not be a success."""
+    try:
+        status = msgspec.json.decode(response.body, type=Status)
+    except msgspec.DecodeError:
+        # A proxy in between, or a server too broken to say it properly.
+        status = Status(message=response.body[:200].decode(errors="replace"))
+    if not status.code:
+        status = msgspec.structs.replace(status, code=response.status)
+    header = response.header("retry-after")
+    return refusal_of(request, status, retry_after=float(header) if header.isdigit() else None)
+
+
+def refusal_of(request: "Request", status: Status, *, retry_after: float | None = None) -> Refused:
+    """Return the error that a Status amounts to, such as one that ended a watch."""
+    leaf = _BY_CODE.get(status.code)
+    if leaf is Conflict and status.reason == "AlreadyExists":
+        leaf = AlreadyExists
+    elif leaf is None:
+        leaf = ServerFailed if status.code >= _SERVER_FAILED else BadRequest
+    return leaf(status, request=request, retry_after=retry_after)
