@@ -1,0 +1,101 @@
+"""The rest of the cluster that we read or write: namespaces, services, leases and events."""
+
+from datetime import datetime
+from typing import ClassVar
+
+from msgspec import field
+
+from karpenter.api.meta import ObjectReference, Resource
+from karpenter.api.wire import IntOrString, Wire
+
+
+class Namespace(Resource, frozen=True, kw_only=True):
+    """A room of the cluster; its labels matter to pod affinity."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Namespace"
+
+
+class ServicePort(Wire, frozen=True, kw_only=True):
+    """One port of a service."""
+
+    name: str = ""
+    protocol: str = "TCP"
+    port: int = 0
+    target_port: IntOrString | None = None
+    node_port: int = 0
+
+
+class ServiceSpec(Wire, frozen=True, kw_only=True):
+    """Which pods a service fronts, and where it listens."""
+
+    type: str = ""
+    selector: dict[str, str] = field(default_factory=dict)
+    ports: tuple[ServicePort, ...] = ()
+    cluster_ip: str = field(name="clusterIP", default="")
+
+
+class Service(Resource, frozen=True, kw_only=True):
+    """A stable address for a set of pods."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Service"
+
+    spec: ServiceSpec = ServiceSpec()
+
+
+class LeaseSpec(Wire, frozen=True, kw_only=True):
+    """Who holds a lease, and since when."""
+
+    holder_identity: str = ""
+    lease_duration_seconds: int | None = None
+    acquire_time: datetime | None = None
+    renew_time: datetime | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Resource, frozen=True, kw_only=True):
+    """A lock that has to be renewed."""
+
+    api_version: ClassVar[str] = "coordination.k8s.io/v1"
+    kind: ClassVar[str] = "Lease"
+
+    spec: LeaseSpec = LeaseSpec()
+
+
+class EventSource(Wire, frozen=True, kw_only=True):
+    """Who saw an event."""
+
+    component: str = ""
+    host: str = ""
+
+
+class EventSeries(Wire, frozen=True, kw_only=True):
+    """How often an event was seen again."""
+
+    count: int = 0
+    last_observed_time: datetime | None = None
+
+
+class Event(Resource, frozen=True, kw_only=True):
+    """Something that happened to an object, told to whoever looks at it."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Event"
+
+    involved_object: ObjectReference = ObjectReference()
+    related: ObjectReference | None = None
+    reason: str = ""
+    message: str = ""
+    type: str = ""
+    """Normal or Warning."""
+
+    action: str = ""
+    count: int = 0
+    source: EventSource = EventSource()
+    series: EventSeries | None = None
+    reporting_component: str = ""
+    reporting_instance: str = ""
+    event_time: datetime | None = None
+    first_timestamp: datetime | None = None
+    last_timestamp: datetime | None = None

@@ -1,0 +1,116 @@
+"""What every API object carries: its metadata, its owners, selectors over labels, and conditions."""
+
+from datetime import datetime
+
+from msgspec import field
+
+from karpenter.api.wire import Object, Wire
+
+
+class OwnerReference(Wire, frozen=True, kw_only=True):
+    """The object that another one belongs to and goes away with."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class ObjectMeta(Wire, frozen=True, kw_only=True):
+    """Who an object is, and where it stands in its life."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    """Set once deletion was asked for; the object lives on until its finalizers are gone."""
+
+    deletion_grace_period_seconds: int | None = None
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+
+class Resource(Object, frozen=True, kw_only=True):
+    """An object with metadata: everything that can be listed and watched."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def name(self) -> str:
+        """The name, unique per kind and namespace."""
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """The namespace; empty for objects of the whole cluster."""
+        return self.metadata.namespace
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or just the name for objects of the whole cluster."""
+        meta = self.metadata
+        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+class LabelSelectorRequirement(Wire, frozen=True, kw_only=True):
+    """One condition on one label."""
+
+    key: str
+    operator: str
+    """In, NotIn, Exists or DoesNotExist."""
+
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Wire, frozen=True, kw_only=True):
+    """Conditions on labels, all of which must hold; an empty selector matches everything."""
+
+    match_labels: dict[str, str] = field(default_factory=dict)
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+
+
+class Condition(Wire, frozen=True, kw_only=True):
+    """One aspect of an object's state, as its controller saw it last."""
+
+    type: str
+    status: str = "Unknown"
+    """True, False or Unknown."""
+
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+    observed_generation: int = 0
+
+
+class LocalReference(Wire, frozen=True, kw_only=True):
+    """Another object of the same namespace, by name."""
+
+    name: str = ""
+
+
+class ObjectReference(Wire, frozen=True, kw_only=True):
+    """Any object, as precisely as the writer cared to say."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    field_path: str = ""
+
+
+class ListMeta(Wire, frozen=True, kw_only=True):
+    """Where a list stands: the revision to watch from, and the token of its next page."""
+
+    resource_version: str = ""
+    continue_: str = field(name="continue", default="")
+    remaining_item_count: int | None = None

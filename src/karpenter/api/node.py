@@ -1,0 +1,93 @@
+"""Nodes, and the taints that keep pods off them."""
+
+from datetime import datetime
+from typing import ClassVar
+
+from msgspec import field
+
+from karpenter.api.meta import Resource
+from karpenter.api.wire import ResourceList, Wire
+
+
+class Taint(Wire, frozen=True, kw_only=True):
+    """What repels pods that do not tolerate it."""
+
+    key: str
+    effect: str = ""
+    """NoSchedule, PreferNoSchedule or NoExecute."""
+
+    value: str = ""
+    time_added: datetime | None = None
+
+
+class NodeSpec(Wire, frozen=True, kw_only=True):
+    """What is set on a node, as opposed to seen of it."""
+
+    provider_id: str = field(name="providerID", default="")
+    """The machine behind the node, as its cloud spells it."""
+
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+
+
+class NodeCondition(Wire, frozen=True, kw_only=True):
+    """One aspect of a node's health."""
+
+    type: str
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_heartbeat_time: datetime | None = None
+    last_transition_time: datetime | None = None
+
+
+class NodeAddress(Wire, frozen=True, kw_only=True):
+    """One way to reach a node."""
+
+    type: str
+    address: str
+
+
+class AttachedVolume(Wire, frozen=True, kw_only=True):
+    """A volume that is attached to the node."""
+
+    name: str
+    device_path: str = ""
+
+
+class NodeSystemInfo(Wire, frozen=True, kw_only=True):
+    """What the node says about its software."""
+
+    architecture: str = ""
+    operating_system: str = ""
+    kubelet_version: str = ""
+    kernel_version: str = ""
+    os_image: str = ""
+    container_runtime_version: str = ""
+    machine_id: str = field(name="machineID", default="")
+    system_uuid: str = field(name="systemUUID", default="")
+    boot_id: str = field(name="bootID", default="")
+
+
+class NodeStatus(Wire, frozen=True, kw_only=True):
+    """What the kubelet reports."""
+
+    capacity: ResourceList = field(default_factory=dict)
+    allocatable: ResourceList = field(default_factory=dict)
+    """What is left of the capacity for pods."""
+
+    phase: str = ""
+    conditions: tuple[NodeCondition, ...] = ()
+    addresses: tuple[NodeAddress, ...] = ()
+    volumes_attached: tuple[AttachedVolume, ...] = ()
+    node_info: NodeSystemInfo = NodeSystemInfo()
+
+
+class Node(Resource, frozen=True, kw_only=True):
+    """A machine that has joined the cluster."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Node"
+
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()

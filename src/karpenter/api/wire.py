@@ -1,0 +1,121 @@
+"""
+How API objects travel: bytes or plain data to frozen structs, and back.
+
+Decoding is lenient about constraints, since an API server has checked them already, and strict
+about shape: a wrong type is refused with one sentence. ``null`` counts as absent, as it does for
+Kubernetes. Unknown fields are dropped, so a decoded object may be patched but never PUT.
+
+Schemas and rules live in :mod:`.schema`; the kinds themselves in the modules beside this one.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+
+from karpenter.api.errors import InvalidObject
+
+MAX_DEPTH = 256
+"""How deep an object may nest; nothing real comes near it."""
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Anything spelled on the wire as Kubernetes spells it; absent fields stay absent."""
+
+
+Quantity = str | int | float
+"""An amount as written: ``100m``, ``1Gi``, or a bare number."""
+
+ResourceList = dict[str, Quantity]
+"""Resource name to amount, as written."""
+
+IntOrString = int | str
+"""A count, or a text such as a percentage or a port name."""
+
+T = TypeVar("T")
+
+_MSGSPEC_ERROR = re.compile(r"(?P<problem>.*?)(?: - at `(?P<path>[^`]*)`)?", re.DOTALL)
+
+
+def decode(data: bytes | str, as_type: type[T], *, subject: str = "") -> T:
+    """Read one JSON text as `as_type`; `subject` names it in the error."""
+    try:
+        return msgspec.json.decode(data, type=as_type)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass  # a null where a value is expected also lands here: look again, slowly
+    try:
+        plain = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidObject(subject=subject or as_type.__name__, problem=f"not JSON: {error}") from error
+    return convert(plain, as_type, subject=subject)
+
+
+def convert(plain: object, as_type: type[T], *, subject: str = "") -> T:
+    """Read plain dictionaries and lists as `as_type`; `subject` names the object in the error."""
+    name = subject or name_of(plain, default=as_type.__name__)
+    try:
+        return msgspec.convert(prune(plain, subject=name), as_type)
+    except msgspec.ValidationError as error:
+        field, problem = explain(str(error))
+        raise InvalidObject(subject=name, field=field, problem=problem) from error
+    except (RecursionError, OverflowError) as error:
+        raise InvalidObject(subject=name, problem="nested or sized beyond what any object needs") from error
+
+
+def explain(text: str) -> tuple[str, str]:
+    """Split what msgspec says into the field, as Kubernetes writes it, and the problem."""
+    match = _MSGSPEC_ERROR.fullmatch(text)
+    assert match is not None
+    path = (match["path"] or "$").removeprefix("$").removeprefix(".")
+    problem = match["problem"].replace("`", "")
+    return path, problem[:1].lower() + problem[1:]
+
+
+def prune(plain: object, *, subject: str = "object") -> object:
+    """Drop every ``null`` member, at any depth: Kubernetes takes null for absent."""
+    return _prune(plain, subject, MAX_DEPTH)
+
+
+def _prune(plain: object, subject: str, depth: int) -> object:
+    if depth == 0:
+        raise InvalidObject(subject=subject, problem=f"nested more than {MAX_DEPTH} levels deep")
+    if isinstance(plain, Mapping):
+        return {key: _prune(value, subject, depth - 1) for key, value in plain.items() if value is not None}
+    if isinstance(plain, list | tuple):
+        return [_prune(value, subject, depth - 1) for value in plain if value is not None]
+    return plain
+
+
+def name_of(plain: object, *, default: str = "object") -> str:
+    """Say which object this is, as ``Kind/name`` or ``Kind/namespace/name``, as far as it says itself."""
+    if not isinstance(plain, Mapping):
+        return default
+    metadata = plain.get("metadata")
+    kind = plain.get("kind")
+    parts = [kind if isinstance(kind, str) and kind else default]
+    if isinstance(metadata, Mapping):
+        parts += [
+            part for key in ("namespace", "name") if isinstance(part := metadata.get(key), str) and part
+        ]
+    return "/".join(parts)
+
+
+def encode(value: Wire) -> bytes:
+    """Write a struct as JSON; an object says its apiVersion and kind."""
+    return msgspec.json.encode(to_plain(value))
+
+
+def to_plain(value: Wire) -> dict[str, Any]:
+    """Turn a struct into plain dictionaries and lists; an object says its apiVersion and kind."""
+    plain: dict[str, Any] = msgspec.to_builtins(value)
+    if isinstance(value, Object):
+        return {"apiVersion": value.api_version, "kind": value.kind, **plain}
+    return plain
+
+
+class Object(Wire, frozen=True, kw_only=True):
+    """A kind of its own: it says which, also where the API leaves that out (in lists)."""
+
+    api_version: ClassVar[str]
+    kind: ClassVar[str]
