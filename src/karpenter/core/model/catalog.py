@@ -13,28 +13,24 @@ from __future__ import annotations
 
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
+
+from karpenter.api.labels import CAPACITY_TYPE, RESTRICTED_DOMAINS, WELL_KNOWN_LABELS, ZONE, LabelRules
+from karpenter.core.model.resources import HUGEPAGES_PREFIX, MEMORY, subtract
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Labels: TypeAlias = "Mapping[str, tuple[str, ...]]"
-"""Label key to the values it may take, sorted; no value at all means that the label is absent."""
-
-Amounts: TypeAlias = "Mapping[str, int]"
-"""Resource name to an exact amount: cpu in thousandths of a core, everything else in its base unit."""
-
-ZONE: Final = "topology.kubernetes.io/zone"
-CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
-HUGEPAGES: Final = "hugepages-"
+    from karpenter.core.model.requirements import Requirements
+    from karpenter.core.model.resources import Resources
 
 
 class Offering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One way to buy an instance type: a zone, a capacity type, perhaps a reservation."""
 
-    requirements: Labels
+    requirements: Requirements
     """Always names one zone and one capacity type; a reserved offering also its reservation."""
 
     price: float
@@ -50,38 +46,38 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def zone(self) -> str:
         """The only zone of this offering."""
-        return self.requirements[ZONE][0]
+        return min(self.requirements[ZONE].values)
 
     @property
     def capacity_type(self) -> str:
         """The only capacity type of this offering: spot, on-demand or reserved."""
-        return self.requirements[CAPACITY_TYPE][0]
+        return min(self.requirements[CAPACITY_TYPE].values)
 
 
 class InstanceType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A kind of machine: its labels, its size, and how it is sold."""
 
     name: str
-    requirements: Labels
-    """Every label a node of this type may carry; those it never carries have no value."""
+    requirements: Requirements
+    """Every label a node of this type may carry; those it never carries must not exist."""
 
     offerings: tuple[Offering, ...]
-    capacity: Amounts
-    overhead: Amounts
+    capacity: Resources
+    overhead: Resources
     """What the system, the kubelet and its eviction threshold keep for themselves."""
 
     @cached_property
-    def allocatable(self) -> Amounts:
+    def allocatable(self) -> Resources:
         """
         What is left for pods.
 
         Huge pages are cut out of memory, which never falls below zero by them. A
         negative amount means that the overhead alone is more than the machine has.
         """
-        left = {name: amount - self.overhead.get(name, 0) for name, amount in self.capacity.items()}
+        left = subtract(self.capacity, self.overhead)
         for name, pages in self.capacity.items():
-            if name.startswith(HUGEPAGES) and "memory" in left:
-                left["memory"] = max(0, left["memory"] - pages)
+            if name.startswith(HUGEPAGES_PREFIX) and MEMORY in left:
+                left[MEMORY] = max(0, left[MEMORY] - pages)
         return MappingProxyType(left)
 
     @cached_property
@@ -112,3 +108,11 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def by_name(self) -> Mapping[str, InstanceType]:
         """The instance types by their names."""
         return MappingProxyType({kind.name: kind for kind in self.types})
+
+    @cached_property
+    def label_rules(self) -> LabelRules:
+        """Which labels mean what to pools that buy from this catalogue."""
+        return LabelRules(
+            well_known=WELL_KNOWN_LABELS | self.well_known,
+            restricted_domains=RESTRICTED_DOMAINS | self.restricted_domains,
+        )

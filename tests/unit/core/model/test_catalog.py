@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.core.model.catalog import Catalog, InstanceType, Offering
+from karpenter.core.model.requirements import Requirements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,10 +16,9 @@ GIB = 2**30
 def offering(*, price: float = 1.0, zone: str = "zone-1", available: bool = True) -> Offering:
     """Return an on-demand offering."""
     return Offering(
-        requirements={
-            "topology.kubernetes.io/zone": (zone,),
-            "karpenter.sh/capacity-type": ("on-demand",),
-        },
+        requirements=Requirements.from_labels(
+            {"topology.kubernetes.io/zone": zone, "karpenter.sh/capacity-type": "on-demand"}
+        ),
         price=price,
         available=available,
     )
@@ -33,7 +33,7 @@ def kind(
     """Return an instance type of 4 cores unless told otherwise."""
     return InstanceType(
         name=name,
-        requirements={"node.kubernetes.io/instance-type": (name,)},
+        requirements=Requirements.from_labels({"node.kubernetes.io/instance-type": name}),
         offerings=offerings,
         capacity=capacity or {"cpu": 4000},
         overhead=overhead or {},
@@ -117,3 +117,24 @@ def test_types_are_found_by_name() -> None:
 
     assert catalog.by_name["large"] is catalog.types[1]
     assert catalog.by_name is catalog.by_name
+
+
+@pytest.mark.parametrize(
+    ("key", "restricted"),
+    [
+        pytest.param("cloud.example/size", False, id="its own well-known labels may be used"),
+        pytest.param("cloud.example/other", True, id="the rest of its domain may not"),
+        pytest.param("topology.kubernetes.io/zone", False, id="what every provider knows stays well known"),
+        pytest.param("karpenter.sh/other", True, id="what every provider restricts stays restricted"),
+        pytest.param("team", False, id="a label of the user is free"),
+    ],
+)
+def test_label_rules_add_to_the_rules_of_the_core(key: str, restricted: bool) -> None:
+    """A catalogue extends the rules for labels, and takes nothing away from them."""
+    catalog = Catalog(
+        types=(),
+        well_known=frozenset({"cloud.example/size"}),
+        restricted_domains=frozenset({"cloud.example"}),
+    )
+
+    assert catalog.label_rules.is_restricted(key) is restricted
