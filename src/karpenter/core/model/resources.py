@@ -229,6 +229,8 @@ def _parse_for(container: Container, wire: Mapping[str, object]) -> dict[str, in
 
 
 def _is_resize_infeasible(pod: Pod) -> bool:
+    if pod.status.resize == _INFEASIBLE:  # clusters older than 1.33
+        return True
     pending = [each.reason for each in pod.status.conditions if each.type == _RESIZE_PENDING]
     return pending[:1] == [_INFEASIBLE]
 
