@@ -67,7 +67,7 @@ def parse_amount(name: str, written: object) -> int:
             return _parse_text(name, written)
         return _amount(name, parse_quantity(written))
     except QuantityError as error:
-        raise QuantityError(f"{name}: {error}") from None
+        raise QuantityError(f"resource {excerpt(name)}: {error}") from None
 
 
 @lru_cache(maxsize=16384)  # the pods of a cluster repeat a few hundred texts
