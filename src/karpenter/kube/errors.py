@@ -63,10 +63,12 @@ class KubeError(Exception):
 class Unreachable(KubeError):  # noqa: N818  the tree reads as words
     """No answer came. The request may or may not have been carried out."""
 
-    def __init__(self, why: str, *, request: "Request") -> None:
+    def __init__(self, why: str, *, request: "Request", sent: bool = True) -> None:
         super().__init__(f"{request.method} {request.path}: {why}")
         self.why = why
         self.request = request
+        self.sent = sent
+        """False where we know that the server never saw the request."""
 
 
 class Unreadable(KubeError):  # noqa: N818  likewise

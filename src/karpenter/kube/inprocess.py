@@ -48,7 +48,7 @@ class InProcess:
 
     async def _handle(self, request: Request) -> Response | Streaming:
         if self._closed:
-            raise Unreachable("the transport is closed", request=request)
+            raise Unreachable("the transport is closed", request=request, sent=False)
         if self._headers:
             request = msgspec.structs.replace(request, headers=(*request.headers, *self._headers))
         return await self._handler.handle(request)

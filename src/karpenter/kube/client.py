@@ -1,0 +1,273 @@
+"""
+The client: typed requests to an API server, at a polite rate, with errors as a tree.
+
+Every request is a value of :mod:`.verbs`; every method here builds one and sends it through
+:meth:`Client.send`, the only door, which holds the rate, the deadline and the retries. Bytes come back and
+go straight to the target's reader.
+
+The client caches nothing and decides nothing. Following changes is the informer's work.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any, TypeVar
+
+import msgspec
+import structlog
+
+from karpenter.api.errors import InvalidObject
+from karpenter.base.aio.backoff import Backoff
+from karpenter.base.aio.bucket import TokenBucket
+from karpenter.kube import verbs
+from karpenter.kube.errors import KubeError, Unreachable, Unreadable, refusal
+from karpenter.kube.patch import Apply, Patch
+from karpenter.kube.retry import asked_wait, may_repeat
+from karpenter.kube.target import Body, Page, Plain, Target, target_of
+from karpenter.kube.transport import Request, Response, Transport
+from karpenter.kube.verbs import ANY_STATE, EVERYTHING, Preconditions, Selection
+from karpenter.kube.watch import WatchEvent, read_events
+
+log = structlog.stdlib.get_logger(__name__)
+
+T = TypeVar("T")
+Kind = type[T] | Target[T]
+"""What a request is about: a struct of the API, or a target."""
+
+QPS = 200.0
+BURST = 300.0
+PAGE = 500
+"""Objects per page of a list: enough to be quick, few enough to keep a page small in memory."""
+
+REPEATS = Backoff(first=0.1, cap=5.0, jitter=0.5)
+
+
+class Client:
+    """Talks to one API server as one field manager."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        chance: Random,
+        bucket: TokenBucket | None = None,
+        manager: str = "karpenter",
+        timeout: float = 30.0,
+        attempts: int = 5,
+        backoff: Backoff = REPEATS,
+        longest_wait: float = 30.0,
+    ) -> None:
+        self._transport = transport
+        self._chance = chance
+        self._bucket = bucket or TokenBucket(rate=QPS, burst=BURST)
+        self._manager = manager
+        self._timeout = timeout
+        self._attempts = attempts
+        self._backoff = backoff
+        self._longest_wait = longest_wait
+
+    async def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
+        """Read one object."""
+        target = target_of(kind)
+        return await self._ask(target, verbs.get(target, name, namespace=namespace))
+
+    async def list(self, kind: Kind[T], selection: Selection = EVERYTHING, *, limit: int = PAGE) -> Page[T]:
+        """Read a whole list, page by page."""
+        pages = [page async for page in self.pages(kind, selection, limit=limit)]
+        return Page(
+            items=tuple(item for page in pages for item in page.items),
+            version=pages[-1].version,
+            broken=tuple(error for page in pages for error in page.broken),
+        )
+
+    async def pages(
+        self, kind: Kind[T], selection: Selection = EVERYTHING, *, limit: int = PAGE
+    ) -> AsyncIterator[Page[T]]:
+        """Read a list page by page; all pages are of one moment.
+
+        Raises:
+            Gone: the list took so long that the server has forgotten that moment: start again.
+        """
+        target = target_of(kind)
+        after = ""
+        while True:
+            request = verbs.list_page(target, selection, limit=limit, after=after)
+            response = await self.send(request)
+            try:
+                page = target.read_page(response.body)
+            except msgspec.DecodeError as error:
+                raise Unreadable(str(error), request=request, body=response.body) from error
+            yield page
+            if not page.more:
+                return
+            after = page.more
+
+    @asynccontextmanager
+    async def watch(
+        self, kind: Kind[T], selection: Selection = EVERYTHING, *, since: str, seconds: int = 300
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        """Follow changes after `since`. One attempt: whoever follows knows where to go on.
+
+        Raises:
+            Refused: at once, or from the events when the server ends the watch with an error.
+        """
+        target = target_of(kind)
+        request = verbs.watch(target, selection, since=since, seconds=seconds)
+        await self._bucket.take()
+        async with self._transport.stream(request) as answer:
+            if isinstance(answer, Response):
+                raise refusal(request, answer)
+            yield read_events(target, request, answer.lines)
+
+    async def create(self, kind: Kind[T], body: Body, *, namespace: str = "", dry_run: bool = False) -> T:
+        """Make a new object and return it as the server stored it."""
+        target = target_of(kind)
+        request = verbs.create(target, body, namespace=namespace, manager=self._manager, dry_run=dry_run)
+        return await self._ask(target, request)
+
+    async def replace(
+        self, target: Target[Plain], body: Plain, *, subresource: str = "", dry_run: bool = False
+    ) -> Plain:
+        """Write a whole object over the one of its name, if it still is at its resourceVersion."""
+        which = target.identify(body)
+        request = verbs.replace(
+            target,
+            body,
+            name=which.name,
+            namespace=which.namespace,
+            subresource=subresource,
+            manager=self._manager,
+            dry_run=dry_run,
+        )
+        return await self._ask(target, request)
+
+    async def patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        change: Patch,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> T:
+        """Change part of an object, or of a subresource such as ``status``, and return the whole."""
+        target = target_of(kind)
+        request = verbs.patch(
+            target,
+            name,
+            change,
+            namespace=namespace,
+            subresource=subresource,
+            manager=self._manager,
+            dry_run=dry_run,
+        )
+        return await self._ask(target, request)
+
+    async def apply(
+        self, kind: Kind[T], body: Body, *, subresource: str = "", force: bool = True, dry_run: bool = False
+    ) -> T:
+        """Create or update: let the fields of `body` be as it says and be ours (server-side apply)."""
+        target = target_of(kind)
+        plain: Plain = msgspec.json.decode(target.write(body))
+        meta = plain.get("metadata", {})
+        return await self.patch(
+            target,
+            meta.get("name", ""),
+            Apply(plain, force),
+            namespace=meta.get("namespace", ""),
+            subresource=subresource,
+            dry_run=dry_run,
+        )
+
+    async def delete(
+        self,
+        kind: Kind[Any],
+        name: str,
+        *,
+        namespace: str = "",
+        only_if: Preconditions = ANY_STATE,
+        propagation: str = "",
+        grace: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Ask for an object to go away; its finalizers may hold it for a while.
+
+        Raises:
+            NotFound: it is gone already.
+            Conflict: it is not what `only_if` says.
+        """
+        target = target_of(kind)
+        await self.send(
+            verbs.delete(
+                target,
+                name,
+                namespace=namespace,
+                only_if=only_if,
+                propagation=propagation,
+                grace=grace,
+                dry_run=dry_run,
+            )
+        )
+
+    async def evict(
+        self,
+        name: str,
+        *,
+        namespace: str,
+        only_if: Preconditions = ANY_STATE,
+        grace: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Ask for a pod to go away, if its disruption budget allows.
+
+        Raises:
+            TooManyRequests: not now; ``by_budget`` tells a disruption budget from a busy server.
+        """
+        await self.send(verbs.evict(name, namespace=namespace, only_if=only_if, grace=grace, dry_run=dry_run))
+
+    async def bind(self, name: str, *, namespace: str, node: str, uid: str = "") -> None:
+        """Put a pod on a node, as a scheduler does."""
+        await self.send(verbs.bind(name, namespace=namespace, node=node, uid=uid))
+
+    async def send(self, request: Request) -> Response:
+        """Send a request, again where that is safe, and return the answer if it is a success.
+
+        Raises:
+            KubeError: the server refused, or could not be reached.
+        """
+        attempt = 1
+        while True:
+            try:
+                return await self._send_once(request)
+            except KubeError as error:
+                asked = asked_wait(error)
+                if attempt >= self._attempts or asked > self._longest_wait or not may_repeat(request, error):
+                    raise
+                wait = max(asked, self._backoff.delay(attempt, self._chance))
+                log.debug("request.repeated", error=str(error), attempt=attempt, wait=round(wait, 3))
+            await asyncio.sleep(wait)
+            attempt += 1
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._transport.close()
+
+    async def _send_once(self, request: Request) -> Response:
+        await self._bucket.take()
+        try:
+            async with asyncio.timeout(self._timeout):
+                response = await self._transport.send(request)
+        except TimeoutError:
+            raise Unreachable(f"no answer within {self._timeout:g} s", request=request) from None
+        if not response.ok:
+            raise refusal(request, response)
+        return response
+
+    async def _ask(self, target: Target[T], request: Request) -> T:
+        response = await self.send(request)
+        try:
+            return target.read(response.body)
+        except InvalidObject as error:
+            raise Unreadable(str(error), request=request, body=response.body) from error
