@@ -1,0 +1,1 @@
+"""What machines can be bought, and how: everything that differs from cloud to cloud."""

@@ -1,0 +1,101 @@
+"""
+The EC2 catalogue of one region, put together from facts.
+
+Every type that is sold there for a known price is in it. Types that Amazon Linux 2023
+does not run on are too, with offerings that are not available.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, SPOT, ZONE
+from karpenter.cloud.catalogs.ec2.labels import DOMAIN, RESERVATION_ID, WELL_KNOWN, ZONE_ID, type_labels
+from karpenter.cloud.catalogs.ec2.prices import regional_price, spot_price
+from karpenter.cloud.catalogs.ec2.resources import capacity, overhead
+from karpenter.cloud.catalogs.interning import Interner
+from karpenter.core.model.catalog import Catalog, InstanceType, Offering
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from karpenter.cloud.catalogs.ec2.data import Data
+    from karpenter.cloud.catalogs.ec2.facts import InstanceFacts
+
+DEFAULT_REGION: Final = "us-east-1"
+_NOT_ON_AL2023: Final = "a1."
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance type as one region sells it."""
+
+    facts: InstanceFacts
+    zones: Mapping[str, str]
+    """Zone name to zone id."""
+
+    prices: Mapping[tuple[str, str], float]
+    """Zone name and capacity type to the price per hour; what is not here is not sold."""
+
+
+def ec2_catalog(data: Data, region: str) -> Catalog:
+    """Return the catalogue of a region from the facts that ship with the product."""
+    return assemble(region, _listings(data, region))
+
+
+def assemble(region: str, listings: Iterable[Listing]) -> Catalog:
+    """Return the catalogue of everything that is listed."""
+    interner = Interner()
+    return Catalog(
+        types=tuple(_instance_type(listing, region, interner) for listing in listings),
+        well_known=WELL_KNOWN,
+        restricted_domains=frozenset({DOMAIN}),
+        reservation_label=RESERVATION_ID,
+    )
+
+
+def _listings(data: Data, region: str) -> Iterator[Listing]:
+    sold = data.regions[region]
+    for index, (facts, price) in enumerate(zip(data.types, data.prices, strict=True)):
+        zones = sold.zones_of(index)
+        if price is not None and zones:
+            on_demand = regional_price(price, sold.price_factor)
+            yield Listing(facts=facts, zones=zones, prices=_modelled_prices(facts, zones, on_demand))
+
+
+def _modelled_prices(
+    facts: InstanceFacts, zones: Iterable[str], on_demand: float
+) -> dict[tuple[str, str], float]:
+    prices = {}
+    for zone in zones:
+        for kind in facts.capacity_types:
+            prices[zone, kind] = spot_price(facts.name, zone, on_demand) if kind == SPOT else on_demand
+    return prices
+
+
+def _instance_type(listing: Listing, region: str, interner: Interner) -> InstanceType:
+    facts = listing.facts
+    kinds = tuple(kind for kind in (ON_DEMAND, SPOT) if kind in facts.capacity_types)
+    labels = type_labels(facts, region=region, zones=listing.zones, capacity_types=kinds)
+    return InstanceType(
+        name=facts.name,
+        requirements=interner.requirements(labels),
+        offerings=tuple(
+            Offering(
+                requirements=interner.shared(
+                    {
+                        CAPACITY_TYPE: (kind,),
+                        ZONE: (zone,),
+                        ZONE_ID: (listing.zones[zone],),
+                        RESERVATION_ID: (),
+                    }
+                ),
+                price=price,
+                available=not facts.name.startswith(_NOT_ON_AL2023),
+            )
+            for (zone, kind), price in listing.prices.items()
+        ),
+        capacity=capacity(facts),
+        overhead=overhead(facts),
+    )
