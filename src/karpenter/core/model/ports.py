@@ -1,0 +1,84 @@
+"""
+Host ports: the ports of the node itself that pods occupy, and which two cannot share one.
+
+Two pods clash when they want the same port and protocol on the same address, or when
+either wants it on every address. Only ordinary containers count; what an init container
+opens is closed again before they run.
+
+Refuses to know which pods share a node; callers bring the ports together.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.api.pod import Pod
+
+ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  the address of a claim, nothing listens here
+"""Stands for every address of the node, of either family."""
+
+_DEFAULT_PROTOCOL: Final = "TCP"
+
+
+class HostPort(msgspec.Struct, frozen=True, order=True):
+    """A port of the node, and the address on it."""
+
+    port: int
+    protocol: str = _DEFAULT_PROTOCOL
+    address: str = ANY_ADDRESS
+
+    def clashes_with(self, other: HostPort) -> bool:
+        """Say whether two pods cannot have these ports on one node."""
+        if self.port != other.port or self.protocol != other.protocol:
+            return False
+        return self.address == other.address or ANY_ADDRESS in {self.address, other.address}
+
+    def __str__(self) -> str:
+        """Return the port as an operator would write it."""
+        address = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{address}:{self.port}/{self.protocol}"
+
+
+def host_ports(pod: Pod) -> tuple[HostPort, ...]:
+    """Return the host ports that `pod` occupies, sorted, each once."""
+    claimed = set()
+    for container in pod.spec.containers:
+        for port in container.ports:
+            # On the host's network every container port is a host port; the API server writes it out.
+            number = port.host_port or (port.container_port if pod.spec.host_network else 0)
+            if number:
+                claimed.add(
+                    HostPort(number, port.protocol or _DEFAULT_PROTOCOL, canonical_address(port.host_ip))
+                )
+    return tuple(sorted(claimed))
+
+
+def first_clash(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> tuple[HostPort, HostPort] | None:
+    """Return the first wanted port that clashes, with the taken one it clashes with."""
+    occupied = tuple(taken)
+    for want in wanted:
+        for has in occupied:
+            if want.clashes_with(has):
+                return want, has
+    return None
+
+
+@lru_cache(maxsize=1024)
+def canonical_address(text: str) -> str:
+    """Return one spelling for each address; none, or an unspecified one, means every address."""
+    if not text:
+        return ANY_ADDRESS
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return text  # not an address: it equals only itself
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return ANY_ADDRESS if address.is_unspecified else str(address)
