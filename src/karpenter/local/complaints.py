@@ -1,0 +1,79 @@
+"""
+What validation has to say about one field, in the words of the Kubernetes API.
+
+Collected by :mod:`karpenter.local.validation` and :mod:`karpenter.local.crds`; turned into an ``Invalid`` status by
+:func:`karpenter.local.faults.invalid`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Complaint(msgspec.Struct, frozen=True):
+    """One broken rule: where, what kind of breach, and a sentence."""
+
+    field: str
+    reason: str
+    message: str
+
+
+def render(value: Any) -> str:
+    """Return `value` as the API prints it in a message: strings quoted, the rest as JSON."""
+    if isinstance(value, str):
+        return msgspec.json.encode(value).decode()
+    if value is None:
+        return "null"
+    return msgspec.json.encode(value).decode()
+
+
+def bad(field: str, value: Any, detail: str) -> Complaint:
+    """The value is not acceptable."""
+    return Complaint(field, "FieldValueInvalid", f"Invalid value: {render(value)}: {detail}")
+
+
+def required(field: str, detail: str = "") -> Complaint:
+    """The field must be there."""
+    return Complaint(field, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value")
+
+
+def unsupported(field: str, value: Any, allowed: "Iterable[str]") -> Complaint:
+    """The value is not one of a few."""
+    known = ", ".join(render(item) for item in sorted(allowed))
+    return Complaint(
+        field, "FieldValueNotSupported", f"Unsupported value: {render(value)}: supported values: {known}"
+    )
+
+
+def duplicate(field: str, value: Any) -> Complaint:
+    """The value must be unique and is not."""
+    return Complaint(field, "FieldValueDuplicate", f"Duplicate value: {render(value)}")
+
+
+def forbidden(field: str, detail: str) -> Complaint:
+    """The field must not be set, or not be changed."""
+    return Complaint(field, "FieldValueForbidden", f"Forbidden: {detail}")
+
+
+def missing(field: str, value: Any) -> Complaint:
+    """The value refers to something that is not there."""
+    return Complaint(field, "FieldValueNotFound", f"Not found: {render(value)}")
+
+
+def too_long(field: str, limit: int, value: Any = "<value omitted>") -> Complaint:
+    """The text exceeds a limit in bytes."""
+    _ = value
+    return Complaint(field, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
+
+
+def too_many(field: str, count: int, limit: int) -> Complaint:
+    """The list exceeds a limit in items."""
+    return Complaint(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} items")
+
+
+def wrong_type(field: str, value: Any, detail: str) -> Complaint:
+    """The value has another type than the schema says."""
+    return Complaint(field, "FieldValueTypeInvalid", f"Invalid value: {render(value)}: {detail}")

@@ -1,0 +1,44 @@
+"""Paths that are not about objects: version and health. Discovery and OpenAPI are beside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.kube.transport import Request, Response
+from karpenter.local import faults
+from karpenter.local.presenting import reply
+
+if TYPE_CHECKING:
+    from karpenter.local.backend import Backend
+
+MAJOR, MINOR, PATCH = 1, 34, 0
+VERSION = f"v{MAJOR}.{MINOR}.{PATCH}+embedded"
+_HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
+
+
+def answer(backend: Backend, request: Request) -> Response:
+    """Answer a request that names no kind."""
+    _ = backend
+    path = request.path.rstrip("/") or "/"
+    if request.method not in {"GET", "HEAD"}:
+        raise faults.method_not_allowed()
+    if path == "/version":
+        return reply(version())
+    if path in _HEALTH or path.startswith(tuple(f"{page}/" for page in _HEALTH)):
+        return Response(status=200, headers=(("content-type", "text/plain; charset=utf-8"),), body=b"ok")
+    raise faults.no_route()
+
+
+def version() -> dict[str, str]:
+    """Return what ``kubectl version`` shows."""
+    return {
+        "major": str(MAJOR),
+        "minor": str(MINOR),
+        "gitVersion": VERSION,
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "python/embedded",
+    }

@@ -1,0 +1,54 @@
+"""
+How stored objects leave the server: whole, as a list, as watch events.
+
+Bytes are reused wherever the client wants what is stored; only other versions, tables and metadata-only views are
+encoded again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from karpenter.kube.transport import Response
+from karpenter.local import faults
+from karpenter.local.entry import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.kube.transport import Pairs
+
+JSON_HEADERS: Pairs = (("content-type", "application/json"),)
+
+
+def reply(value: Any, status: int = 200, headers: Pairs = ()) -> Response:
+    """Return `value` as a JSON response."""
+    return Response(status=status, headers=(*JSON_HEADERS, *headers), body=encode(value))
+
+
+def reply_raw(raw: bytes, status: int = 200, headers: Pairs = ()) -> Response:
+    """Return encoded JSON as a response."""
+    return Response(status=status, headers=(*JSON_HEADERS, *headers), body=raw)
+
+
+def refuse(fault: faults.Fault) -> Response:
+    """Return a fault as a response."""
+    return Response(status=fault.code, headers=(*JSON_HEADERS, *fault.headers), body=fault.encode())
+
+
+def list_raw(kind: str, api_version: str, meta: dict[str, Any], items: Iterable[bytes]) -> bytes:
+    """Return a list object around encoded items."""
+    head = {"kind": kind, "apiVersion": api_version, "metadata": meta}
+    return b"".join((msgspec.json.encode(head)[:-1], b',"items":[', b",".join(items), b"]}"))
+
+
+def warnings(sentences: Iterable[str]) -> Pairs:
+    """Return warnings as HTTP headers, the way kubectl prints them."""
+    return tuple(("warning", f'299 - "{_quote(sentence)}"') for sentence in sentences)
+
+
+def _quote(sentence: str) -> str:
+    flat = " ".join(sentence.split())
+    return flat.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,139 @@
+"""
+What a request asks for: which kind, which object, which subresource, which verb.
+
+Pure reading of method, path and query; whether the object exists is the verb's business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import msgspec
+
+from karpenter.kube.transport import Request  # noqa: TC001  msgspec resolves the annotation at run time
+from karpenter.local import faults
+from karpenter.local.resources import Resource  # noqa: TC001  likewise
+
+if TYPE_CHECKING:
+    from karpenter.local.resources import Registry
+
+_CORE = 2  # /api/v1
+_GROUPED = 3  # /apis/GROUP/VERSION
+_NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for one kind, taken apart."""
+
+    verb: str
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    request: Request
+
+    def flag(self, name: str) -> bool:
+        """Return whether a boolean query parameter is set."""
+        return self.request.parameter(name).lower() in {"true", "1", "t"}
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing may be stored."""
+        given = [value for key, value in self.request.query if key == "dryRun"]
+        return is_dry_run(given)
+
+    @property
+    def manager(self) -> str:
+        """Who is writing: ``fieldManager``, or the first word of the user agent."""
+        return self.request.parameter("fieldManager") or agent(self.request.header("user-agent"))
+
+
+def agent(header: str) -> str:
+    """Return the field manager that stands for a user agent: what comes before the first slash."""
+    return header.partition("/")[0] or "unknown"
+
+
+def is_dry_run(given: list[str]) -> bool:
+    """Return whether ``dryRun`` values ask for a dry run; anything but ``All`` is refused."""
+    if not given or given == [""]:
+        return False
+    if given != ["All"]:
+        text = msgspec.json.encode(given).decode()
+        raise faults.Fault(
+            422,
+            "Invalid",
+            f'Options.meta.k8s.io "" is invalid: dryRun: Unsupported value: {text}: supported values: "All"',
+            details={
+                "group": "meta.k8s.io",
+                "kind": "Options",
+                "causes": [
+                    {
+                        "reason": "FieldValueNotSupported",
+                        "message": f'Unsupported value: {text}: supported values: "All"',
+                        "field": "dryRun",
+                    }
+                ],
+            },
+        )
+    return True
+
+
+def parse(request: Request, registry: Registry) -> Call | None:
+    """Return what `request` asks for, or None when its path is not that of a served kind."""
+    parts = [unquote(part) for part in request.path.split("/") if part]
+    if len(parts) > _CORE and parts[0] == "api":
+        group, version, rest = "", parts[1], parts[2:]
+    elif len(parts) > _GROUPED and parts[0] == "apis":
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and not (  # noqa: PLR2004  namespaces/NAME/more
+        len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES and not group  # noqa: PLR2004  likewise
+    ):
+        namespace, rest = rest[1], rest[2:]
+    resource = registry.find(group, version, rest[0])
+    if resource is None:
+        raise faults.no_route()
+    return _call(request, resource, namespace, rest[1:])
+
+
+def _call(request: Request, resource: Resource, namespace: str, rest: list[str]) -> Call:
+    if namespace and not resource.namespaced:
+        raise faults.no_route()
+    name = rest[0] if rest else ""
+    subresource = rest[1] if len(rest) > 1 else ""
+    if resource.namespaced and name and not namespace:
+        raise faults.no_route()
+    verb = _verb(request, named=bool(name))
+    if subresource:
+        found = resource.subresource(subresource)
+        if found is None:
+            raise faults.no_route()
+        if verb not in found.verbs:
+            raise faults.method_not_allowed()
+    elif verb not in resource.verbs or (verb == "create" and (name or (resource.namespaced and not namespace))):
+        raise faults.method_not_allowed()
+    return Call(
+        verb=verb, resource=resource, namespace=namespace, name=name, subresource=subresource, request=request
+    )
+
+
+def _verb(request: Request, *, named: bool) -> str:
+    watching = request.parameter("watch").lower() in {"true", "1"}
+    match request.method:
+        case "GET" | "HEAD" if named:
+            return "get"
+        case "GET" | "HEAD":
+            return "watch" if watching else "list"
+        case "POST":
+            return "create"
+        case "PUT" if named:
+            return "update"
+        case "PATCH" if named:
+            return "patch"
+        case "DELETE":
+            return "delete" if named else "deletecollection"
+        case _:
+            raise faults.method_not_allowed()

@@ -1,0 +1,265 @@
+"""
+The kinds that the server knows from birth: names, scope, verbs and subresources.
+
+A :class:`Resource` is one kind in one version, built in or defined by a CRD; the verbs ask it everything they need
+to know about a kind. Columns for tables are in :mod:`.tables`, schemas in :mod:`.schema`, defaults and rules
+in :mod:`.defaults` and :mod:`.validation`, each keyed by the same names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+class Subresource(msgspec.Struct, frozen=True, kw_only=True):
+    """Something under an object's path: its status, its scale, an action on it."""
+
+    name: str
+    kind: str = ""
+    group: str = ""
+    version: str = ""
+    """Empty when the kind is the parent's own."""
+    verbs: tuple[str, ...] = ("get", "patch", "update")
+
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of object in one version, as paths, discovery and storage name it."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    namespaced: bool = True
+    verbs: tuple[str, ...] = VERBS
+    subresources: tuple[Subresource, ...] = ()
+    table: str = ""
+    """Where objects are stored; versions of one kind, and the two faces of Event, share it."""
+    custom: bool = False
+    """Defined by a CRD."""
+    stored: bool = True
+    """In the version in which objects are kept; others are converted on the way out and in."""
+    generation: bool = False
+    """Counts changes of the desired state in ``metadata.generation``."""
+
+    @property
+    def api_version(self) -> str:
+        """``v1``, ``apps/v1``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def list_kind(self) -> str:
+        """The kind of a list of these."""
+        return f"{self.kind}List"
+
+    @property
+    def head(self) -> bytes:
+        """How every stored object of this kind begins in JSON."""
+        return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
+
+    def subresource(self, name: str) -> Subresource | None:
+        """Return the subresource called `name`."""
+        return next((sub for sub in self.subresources if sub.name == name), None)
+
+    @property
+    def has_status(self) -> bool:
+        """Whether status is written apart from the rest."""
+        return self.subresource("status") is not None
+
+
+STATUS = Subresource(name="status")
+SCALE = Subresource(name="scale", kind="Scale", group="autoscaling", version="v1")
+_STREAM = ("create", "get")
+_PROXY = ("create", "delete", "get", "patch", "update")
+_POD_ACTIONS = (
+    Subresource(name="attach", kind="PodAttachOptions", verbs=_STREAM),
+    Subresource(name="binding", kind="Binding", verbs=("create",)),
+    Subresource(name="ephemeralcontainers"),
+    Subresource(name="eviction", kind="Eviction", group="policy", version="v1", verbs=("create",)),
+    Subresource(name="exec", kind="PodExecOptions", verbs=_STREAM),
+    Subresource(name="log", verbs=("get",)),
+    Subresource(name="portforward", kind="PodPortForwardOptions", verbs=_STREAM),
+    Subresource(name="proxy", kind="PodProxyOptions", verbs=_PROXY),
+    Subresource(name="resize"),
+    STATUS,
+)
+_SUBRESOURCES: dict[str, tuple[Subresource, ...]] = {
+    "": (),
+    "status": (STATUS,),
+    "scale": (SCALE, STATUS),
+    "pod": _POD_ACTIONS,
+    "node": (Subresource(name="proxy", kind="NodeProxyOptions", verbs=_PROXY), STATUS),
+    "service": (Subresource(name="proxy", kind="ServiceProxyOptions", verbs=_PROXY), STATUS),
+    "namespace": (Subresource(name="finalize", verbs=("update",)), STATUS),
+    "token": (
+        Subresource(
+            name="token", kind="TokenRequest", group="authentication.k8s.io", version="v1", verbs=("create",)
+        ),
+    ),
+}
+_REVIEW = ("create",)
+_NO_COLLECTION = tuple(verb for verb in VERBS if verb != "deletecollection")
+
+# One line per kind: plural, kind, short names, flags, subresources.
+# Flags: C cluster-wide, A in the category "all", G counts generations, R a review that is answered and not stored,
+# N no deletecollection, X in the category "api-extensions".
+_TABLE = {
+    ("", "v1"): """
+        bindings               Binding               -        R -
+        configmaps             ConfigMap             cm       - -
+        endpoints              Endpoints             ep       - -
+        events                 Event                 ev       - -
+        limitranges            LimitRange            limits   - -
+        namespaces             Namespace             ns       CN namespace
+        nodes                  Node                  no       C node
+        persistentvolumeclaims PersistentVolumeClaim pvc      - status
+        persistentvolumes      PersistentVolume      pv       C status
+        pods                   Pod                   po       AG pod
+        podtemplates           PodTemplate           -        G -
+        replicationcontrollers ReplicationController rc       AG scale
+        resourcequotas         ResourceQuota         quota    - status
+        secrets                Secret                -        - -
+        serviceaccounts        ServiceAccount        sa       - token
+        services               Service               svc      A service
+    """,
+    ("apiextensions.k8s.io", "v1"): """
+        customresourcedefinitions CustomResourceDefinition crd,crds CGX status
+    """,
+    ("apps", "v1"): """
+        controllerrevisions ControllerRevision -      - -
+        daemonsets          DaemonSet          ds     AG status
+        deployments         Deployment         deploy AG scale
+        replicasets         ReplicaSet         rs     AG scale
+        statefulsets        StatefulSet        sts    AG scale
+    """,
+    ("authentication.k8s.io", "v1"): """
+        selfsubjectreviews SelfSubjectReview - CR -
+        tokenreviews       TokenReview       - CR -
+    """,
+    ("authorization.k8s.io", "v1"): """
+        localsubjectaccessreviews LocalSubjectAccessReview - R  -
+        selfsubjectaccessreviews  SelfSubjectAccessReview  - CR -
+        selfsubjectrulesreviews   SelfSubjectRulesReview   - CR -
+        subjectaccessreviews      SubjectAccessReview      - CR -
+    """,
+    ("batch", "v1"): """
+        cronjobs CronJob cj AG status
+        jobs     Job     -  AG status
+    """,
+    ("coordination.k8s.io", "v1"): """
+        leases Lease - - -
+    """,
+    ("discovery.k8s.io", "v1"): """
+        endpointslices EndpointSlice - - -
+    """,
+    ("events.k8s.io", "v1"): """
+        events Event ev - -
+    """,
+    ("node.k8s.io", "v1"): """
+        runtimeclasses RuntimeClass - C -
+    """,
+    ("policy", "v1"): """
+        poddisruptionbudgets PodDisruptionBudget pdb G status
+    """,
+    ("rbac.authorization.k8s.io", "v1"): """
+        clusterrolebindings ClusterRoleBinding - C -
+        clusterroles        ClusterRole        - C -
+        rolebindings        RoleBinding        - - -
+        roles               Role               - - -
+    """,
+    ("resource.k8s.io", "v1"): """
+        deviceclasses          DeviceClass           - CG -
+        resourceclaims         ResourceClaim         - -  status
+        resourceclaimtemplates ResourceClaimTemplate - -  -
+        resourceslices         ResourceSlice         - CG -
+    """,
+    ("scheduling.k8s.io", "v1"): """
+        priorityclasses PriorityClass pc CG -
+    """,
+    ("storage.k8s.io", "v1"): """
+        csidrivers             CSIDriver             -   C -
+        csinodes               CSINode               -   C -
+        csistoragecapacities   CSIStorageCapacity    -   - -
+        storageclasses         StorageClass          sc  C -
+        volumeattachments      VolumeAttachment      -   C status
+        volumeattributesclasses VolumeAttributesClass vac C -
+    """,
+}
+_SHARED_TABLES = {"events.events.k8s.io": "events"}
+
+
+def _resource(group: str, version: str, line: str) -> Resource:
+    plural, kind, short, flags, subs = line.split()
+    qualified = f"{plural}.{group}" if group else plural
+    categories = tuple(name for flag, name in (("A", "all"), ("X", "api-extensions")) if flag in flags)
+    verbs = _REVIEW if "R" in flags else _NO_COLLECTION if "N" in flags else VERBS
+    return Resource(
+        group=group,
+        version=version,
+        kind=kind,
+        plural=plural,
+        singular=kind.lower(),
+        short_names=() if short == "-" else tuple(short.split(",")),
+        categories=categories,
+        namespaced="C" not in flags,
+        verbs=verbs,
+        subresources=_SUBRESOURCES["" if subs == "-" else subs],
+        table=_SHARED_TABLES.get(qualified, qualified),
+        stored=qualified not in _SHARED_TABLES,
+        generation="G" in flags,
+    )
+
+
+BUILT_IN: tuple[Resource, ...] = tuple(
+    _resource(group, version, line)
+    for (group, version), lines in _TABLE.items()
+    for line in lines.strip().splitlines()
+)
+"""Every kind that needs no CRD."""
+
+
+class Registry:
+    """The kinds served now: the built-in ones, and those that CRDs define."""
+
+    def __init__(self) -> None:
+        self._resources: dict[tuple[str, str, str], Resource] = {}
+        for resource in BUILT_IN:
+            self.add(resource)
+
+    def add(self, resource: Resource) -> None:
+        """Serve `resource`, in the place of an earlier one of that name."""
+        self._resources[resource.group, resource.version, resource.plural] = resource
+
+    def remove(self, resource: Resource) -> None:
+        """Serve `resource` no longer."""
+        self._resources.pop((resource.group, resource.version, resource.plural), None)
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """Return what is served under that name."""
+        return self._resources.get((group, version, plural))
+
+    def stored(self, group: str, plural: str) -> Resource | None:
+        """Return the version of a kind in which objects are kept."""
+        for resource in self._resources.values():
+            if resource.group == group and resource.plural == plural and resource.stored:
+                return resource
+        return None
+
+    def of_kind(self, group: str, kind: str) -> Resource | None:
+        """Return the kept version of a kind by its kind's name."""
+        for resource in self._resources.values():
+            if resource.group == group and resource.kind == kind and resource.stored:
+                return resource
+        return None
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(tuple(self._resources.values()))

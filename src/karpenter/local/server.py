@@ -1,0 +1,89 @@
+"""
+The API server without sockets: one request in, one answer or one stream out.
+
+Finds out what is asked (:mod:`.request`), in which shape (:mod:`.views`), and calls the verb. Every refusal becomes a
+``Status``; anything else that is raised is a bug here and answers 500. :mod:`.http` puts it on a port.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from karpenter.base.clock import Clock, SystemClock
+from karpenter.kube.transport import Request, Response, Streaming
+from karpenter.local import bootstrap, faults, pages
+from karpenter.local.backend import Backend
+from karpenter.local.negotiation import view_for
+from karpenter.local.presenting import refuse
+from karpenter.local.request import Call, parse
+from karpenter.local.store import Store
+from karpenter.local.verbs import subresources
+from karpenter.local.verbs.collection import delete_collection
+from karpenter.local.verbs.creating import post
+from karpenter.local.verbs.deleting import delete
+from karpenter.local.verbs.patching import patch
+from karpenter.local.verbs.reading import get, list_
+from karpenter.local.verbs.updating import put
+from karpenter.local.verbs.watching import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karpenter.local.views import View
+
+log = structlog.get_logger(__name__)
+
+_VERBS: dict[str, Callable[[Backend, Call, View], Response]] = {
+    "get": get,
+    "list": list_,
+    "create": post,
+    "update": put,
+    "patch": patch,
+    "delete": delete,
+    "deletecollection": delete_collection,
+}
+_READS = frozenset({"get", "list"})
+
+
+class Server:
+    """Answers the Kubernetes API from a store. Implements :class:`karpenter.kube.transport.Handler`."""
+
+    def __init__(self, *, clock: Clock | None = None, store: Store | None = None, seed: int | None = None) -> None:
+        self.store = store or Store()
+        self.backend = Backend(store=self.store, clock=clock or SystemClock(), seed=seed)
+        bootstrap.fill(self.backend)
+
+    async def handle(self, request: Request) -> Response | Streaming:
+        """Answer `request`."""
+        answer = await self.answer(request)
+        if isinstance(answer, Watch):
+            return Streaming(lines=answer.lines(), headers=(("content-type", "application/json"),))
+        return answer
+
+    async def answer(self, request: Request) -> Response | Watch:
+        """Answer `request`; a watch is handed back whole, so that a front can write its events in batches."""
+        try:
+            answer = self._decide(request)
+        except faults.Fault as fault:
+            return refuse(fault)
+        except Exception as error:
+            log.exception("request.failed", method=request.method, path=request.path)
+            return refuse(faults.internal(f"{type(error).__name__}: {error}"))
+        if request.method != "GET":
+            await self.store.settled(self.store.revision)
+        return answer
+
+    def _decide(self, request: Request) -> Response | Watch:
+        call = parse(request, self.backend.registry)
+        if call is None:
+            return pages.answer(self.backend, request)
+        view = view_for(self.backend, call)
+        if call.verb == "watch":
+            return Watch(self.backend, call, view)
+        if call.subresource:
+            return subresources.answer(self.backend, call, view)
+        if not call.resource.table or call.resource.verbs == ("create",):
+            return subresources.review(self.backend, call)
+        return _VERBS[call.verb](self.backend, call, view)

@@ -1,0 +1,66 @@
+"""Bind: the scheduler's word that a pod goes to a node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.local import faults
+from karpenter.local.presenting import reply
+from karpenter.local.writing import draft
+
+if TYPE_CHECKING:
+    from karpenter.kube.transport import Response
+    from karpenter.local.backend import Backend
+    from karpenter.local.entry import Object
+    from karpenter.local.resources import Resource
+
+
+def bind(backend: Backend, resource: Resource, namespace: str, body: Object, *, dry_run: bool) -> Response:
+    """Set a pod's node, once; `resource` is that of pods."""
+    name = (body.get("metadata") or {}).get("name", "")
+    target = body.get("target") or {}
+    node = target.get("name")
+    if target.get("kind") not in {None, "", "Node"} or not node:
+        raise faults.bad_request("a binding needs a target of kind Node with a name")
+    entry = backend.entry(resource, namespace, name)
+    if entry is None:
+        raise faults.not_found(resource, name)
+    value = entry.object()
+    meta = value["metadata"]
+    asked = (body.get("metadata") or {}).get("uid")
+    if asked and asked != meta["uid"]:
+        raise faults.conflict(
+            resource, name, f"Precondition failed: UID in precondition: {asked}, UID in object meta: {meta['uid']}"
+        )
+    if meta.get("deletionTimestamp"):
+        raise faults.conflict(resource, name, f"pod {name} is being deleted, cannot be assigned to a host")
+    spec = value["spec"]
+    if spec.get("nodeName"):
+        raise faults.conflict(resource, name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise faults.conflict(resource, name, f"pod {name} has non-empty .spec.schedulingGates")
+    spec["nodeName"] = node
+    extra = (body.get("metadata") or {}).get("annotations")
+    if extra:
+        meta["annotations"] = {**(meta.get("annotations") or {}), **extra}
+    _mark_scheduled(value, backend.now())
+    if dry_run:
+        draft(backend, resource, value)
+    else:
+        kept = backend.store.put(resource.table, entry.key, value)
+        backend.changed(resource, kept)
+    success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return reply(success, status=201)
+
+
+def _mark_scheduled(value: Object, now: str) -> None:
+    status = value.setdefault("status", {})
+    conditions = status.setdefault("conditions", [])
+    condition = next((item for item in conditions if item["type"] == "PodScheduled"), None)
+    if condition is None:
+        condition = {"type": "PodScheduled"}
+        conditions.append(condition)
+    elif condition.get("status") == "True":
+        return
+    condition.clear()
+    condition |= {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}

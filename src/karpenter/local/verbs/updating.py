@@ -1,0 +1,39 @@
+"""Update: replace an object, its status or its finalizers with the body."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.local import faults, metadata
+from karpenter.local.bodies import read_object
+from karpenter.local.presenting import reply_raw, warnings
+from karpenter.local.writing import Intent, create, update
+
+if TYPE_CHECKING:
+    from karpenter.kube.transport import Response
+    from karpenter.local.backend import Backend
+    from karpenter.local.request import Call
+    from karpenter.local.views import View
+
+
+def put(backend: Backend, call: Call, view: View) -> Response:
+    """Replace what is stored, if it is still what the client has seen."""
+    value, repeated = read_object(call.request)
+    value, warned = backend.incoming(call, value, repeated)
+    meta = metadata.of(value)
+    given = meta.get("name") or call.name
+    if given != call.name:
+        raise faults.bad_request(
+            f"the name of the object ({given}) does not match the name on the URL ({call.name})"
+        )
+    intent = Intent(manager=call.manager, dry_run=call.dry_run, subresource=call.subresource)
+    stored = backend.kept(call.resource)
+    old = backend.entry(stored, call.namespace, call.name)
+    if old is None:
+        if call.subresource or not backend.strategy(stored).create_on_update:
+            raise faults.not_found(call.resource, call.name)
+        meta["name"] = call.name
+        entry = create(backend, stored, call.namespace, value, intent)
+        return reply_raw(view.one(entry), status=201, headers=warnings(warned))
+    entry = update(backend, stored, value, old, intent)
+    return reply_raw(view.one(entry), headers=warnings(warned))

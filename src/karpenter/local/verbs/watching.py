@@ -1,0 +1,194 @@
+"""
+Watch: a list that goes on.
+
+A watch is a cursor into the kind's :class:`~karpenter.local.history.History`. It owns no queue: a client that reads slowly
+falls behind in the history, and when the history has moved past it, its stream ends. Events leave in batches,
+so that a burst costs one wake-up per watcher and not one per event.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.local import faults
+from karpenter.local.entry import Entry, encode
+from karpenter.local.verbs.selecting import current, parse_revision, selector
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from karpenter.local.backend import Backend
+    from karpenter.local.history import Change
+    from karpenter.local.request import Call
+    from karpenter.local.selectors import Selector
+    from karpenter.local.views import View
+
+LONGEST = 1800.0
+"""Seconds after which a watch ends, unless the client asked for another limit."""
+BOOKMARK_EVERY = 60.0
+_BATCH = 512
+
+
+class Watch:
+    """One accepted watch."""
+
+    def __init__(self, backend: Backend, call: Call, view: View) -> None:
+        self._backend = backend
+        self._view = view
+        self._call = call
+        self._selector = selector(backend, call)
+        self._history = backend.store.table(call.resource.table).history
+        self._bookmarks = call.flag("allowWatchBookmarks")
+        self._seconds = _seconds(call)
+        self._prefix = f"{call.namespace}/" if call.namespace else ""
+        initial = _wants_initial(call)
+        text = call.request.parameter("resourceVersion")
+        asked = parse_revision(text)
+        self._whole_list = call.flag("sendInitialEvents")
+        """Whether the end of the initial events is to be marked."""
+        if initial:
+            self._first: Sequence[Entry] = current(backend, call, self._selector)
+            self._after = backend.store.revision
+        else:
+            self._first = ()
+            self._after = asked
+        cursor = self._history.cursor(self._after)
+        if cursor is None:
+            raise too_old(self._after, self._history.compacted)
+        self._cursor = cursor
+
+    async def batches(self) -> AsyncGenerator[Sequence[bytes], None]:
+        """Yield events, as many at a time as there are."""
+        clock = self._backend.clock
+        until = clock.monotonic() + self._seconds
+        next_bookmark = clock.monotonic() + BOOKMARK_EVERY
+        if self._first:
+            for start in range(0, len(self._first), _BATCH):
+                yield [self._view.line("ADDED", entry) for entry in self._first[start : start + _BATCH]]
+            self._first = ()
+        if self._whole_list and self._bookmarks:
+            yield [self._bookmark(initial_end=True)]
+        while True:
+            changes = self._history.read(self._cursor)
+            if changes is None:
+                return  # too slow: the client lists anew
+            if changes:
+                changes = changes[:_BATCH]
+                self._cursor += len(changes)
+                await self._backend.store.settled(changes[-1].entry.revision)
+                lines = self._lines(changes)
+                self._after = max(self._after, changes[-1].entry.revision)
+                if lines:
+                    yield lines
+                continue
+            now = clock.monotonic()
+            if now >= until:
+                if self._bookmarks:
+                    yield [self._bookmark()]
+                return
+            if self._bookmarks and now >= next_bookmark:
+                next_bookmark = now + BOOKMARK_EVERY
+                yield [self._bookmark()]
+                continue
+            await self._history.wait(min(until, next_bookmark if self._bookmarks else until) - now)
+
+    async def lines(self) -> AsyncGenerator[bytes, None]:
+        """Yield events one by one."""
+        batches = self.batches()
+        try:
+            async for batch in batches:
+                for line in batch:
+                    yield line
+        finally:
+            await batches.aclose()
+
+    def _lines(self, changes: Sequence[Change]) -> list[bytes]:
+        found = []
+        for change in changes:
+            if change.entry.revision <= self._after or not change.entry.key.startswith(self._prefix):
+                continue
+            line = self._line(change) if self._selector else self._view.change(change)
+            if line is not None:
+                found.append(line)
+        return found
+
+    def _line(self, change: Change) -> bytes | None:
+        """Return the event that a watcher with a selector sees: objects enter and leave its sight."""
+        before = change.before is not None and self._selector.matches(change.before)
+        after = change.type != "DELETED" and self._selector.matches(change.entry)
+        if after:
+            if before or change.type == "ADDED":
+                return self._view.change(change)
+            return self._view.line("ADDED", change.entry)
+        if not before:
+            return None
+        if change.type == "DELETED":
+            return self._view.change(change)
+        return self._view.line("DELETED", _last_seen(change))
+
+    def _bookmark(self, *, initial_end: bool = False) -> bytes:
+        self._after = max(self._after, self._backend.store.revision)
+        return bookmark(self._call, self._after, initial_end=initial_end)
+
+
+def bookmark(call: Call, revision: int, *, initial_end: bool = False) -> bytes:
+    """Return a bookmark event: nothing but a revision to resume at."""
+    meta: dict[str, object] = {"resourceVersion": str(revision)}
+    if not call.resource.custom:
+        meta["creationTimestamp"] = None
+    if initial_end:
+        meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+    body = {"kind": call.resource.kind, "apiVersion": call.resource.api_version, "metadata": meta}
+    return encode({"type": "BOOKMARK", "object": body})
+
+
+def too_old(asked: int, oldest: int) -> faults.Fault:
+    """The watch would have to start before what is remembered."""
+    return faults.expired(f"too old resource version: {asked} ({oldest})")
+
+
+def error_line(fault: faults.Fault) -> bytes:
+    """Return a watch's last words."""
+    return encode({"type": "ERROR", "object": fault.status()})
+
+
+def _last_seen(change: Change) -> Entry:
+    """Return the object as the watcher last saw it, at the revision of the change that took it out of sight."""
+    before = change.before
+    assert before is not None
+    value = before.object()
+    value["metadata"]["resourceVersion"] = str(change.entry.revision)
+    return Entry(before.key, change.entry.revision, encode(value), before.labels, before.fields)
+
+
+def _wants_initial(call: Call) -> bool:
+    given = call.request.parameter("sendInitialEvents")
+    match = call.request.parameter("resourceVersionMatch")
+    if given:
+        if match != "NotOlderThan":
+            _refuse_match("Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+        return given.lower() in {"true", "1"}
+    if match:
+        _refuse_match("Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+    return call.request.parameter("resourceVersion") in {"", "0"}
+
+
+def _refuse_match(why: str) -> None:
+    cause = {"reason": "FieldValueForbidden", "message": why, "field": "resourceVersionMatch"}
+    raise faults.Fault(
+        422,
+        "Invalid",
+        f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {why}',
+        details={"group": "meta.k8s.io", "kind": "ListOptions", "causes": [cause]},
+    )
+
+
+def _seconds(call: Call) -> float:
+    text = call.request.parameter("timeoutSeconds")
+    if not text:
+        return LONGEST
+    try:
+        seconds = int(text)
+    except ValueError:
+        raise faults.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    return float(seconds) if seconds > 0 else LONGEST
