@@ -2,6 +2,7 @@
 Everything that talking to an API server may raise, and what to do about it.
 
     KubeError
+    |-- NotConfigured          no cluster to talk to, or its kubeconfig is wrong: tell the user
     |-- Unreachable            no answer came: the write may have happened; look before doing it again
     |-- Unreadable             the answer is not what was asked for: a bug or a proxy in between; tell someone
     `-- Refused                the server said no: ``code``, ``reason`` and ``message`` are its own
@@ -60,7 +61,11 @@ class KubeError(Exception):
     """Anything that went wrong between us and an API server."""
 
 
-class Unreachable(KubeError):  # noqa: N818  the tree reads as words
+class NotConfigured(KubeError):  # noqa: N818  the tree reads as words
+    """There is no cluster to talk to, or what describes it is wrong."""
+
+
+class Unreachable(KubeError):  # noqa: N818  likewise
     """No answer came. The request may or may not have been carried out."""
 
     def __init__(self, why: str, *, request: "Request", sent: bool = True) -> None:

@@ -1,0 +1,156 @@
+"""
+Leader election: of several replicas, one works.
+
+A candidate tries for the lease every `retry` seconds. The leader renews it as often; if that has not worked
+for `renew_within`, it stops its work, and has until the lease's `duration` is over to do so. So work has
+ended before anyone else can begin, as long as clocks run at about the same speed. On cancel, work is stopped
+first and the lease given back after, so that a successor starts at once.
+
+What the work is, the caller says. A leader that lost its lease does not try again by itself: its caches and
+promises are of a time when it led, so the process should start over.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any
+
+import msgspec
+import structlog
+
+from karpenter.base.clock import Clock
+from karpenter.kube.client import Client
+from karpenter.kube.errors import KubeError
+from karpenter.kube.lease import LeaseLock, LockName
+
+log = structlog.stdlib.get_logger(__name__)
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+JITTER = 0.2
+"""Share of `retry` by which attempts of several candidates are spread."""
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a lease lasts and how it is kept, in seconds."""
+
+    duration: float = 15.0
+    renew_within: float = 10.0
+    retry: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.duration > self.renew_within > self.retry > 0:
+            raise ValueError(
+                "a lease must last longer than its renewal may take, and that longer than one retry: "
+                f"{self.duration:g} > {self.renew_within:g} > {self.retry:g} > 0 does not hold"
+            )
+
+
+class LeadershipLost(Exception):  # noqa: N818  a fact, and not always a fault
+    """The lease could not be kept."""
+
+    def __init__(self, *, holder: str, stopped: bool) -> None:
+        end = "work was stopped in time" if stopped else "work did not stop in time: end the process"
+        super().__init__(f"the lease was lost{' to ' + holder if holder else ''}; {end}")
+        self.holder = holder
+        self.stopped = stopped
+
+
+class Election:
+    """One candidate."""
+
+    def __init__(
+        self, client: Client, lock: LockName, *, clock: Clock, chance: Random, terms: Terms | None = None
+    ) -> None:
+        self._terms = terms or Terms()
+        self._lock = LeaseLock(client, lock, clock=clock, duration=self._terms.duration)
+        self._identity = lock.identity
+        self._chance = chance
+        self._renewed_at = 0.0
+        self._leading = False
+        self._log = log.bind(lease=f"{lock.namespace}/{lock.name}", identity=lock.identity)
+
+    @property
+    def leading(self) -> bool:
+        """Whether work is allowed now."""
+        return self._leading
+
+    @property
+    def leader(self) -> str:
+        """Who led when we last looked."""
+        return self._lock.holder
+
+    async def lead(self, work: Work) -> None:
+        """Wait for the lease, then run `work` for as long as it is ours; return when the work does.
+
+        Raises:
+            LeadershipLost: the lease could not be kept; the work was cancelled.
+        """
+        await self._acquire()
+        self._leading = True
+        self._log.info("lease.acquired")
+        task = asyncio.get_running_loop().create_task(work(), name="leading")
+        keeper = asyncio.get_running_loop().create_task(self._keep(), name="lease")
+        try:
+            await asyncio.wait([task, keeper], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._leading = False
+            lost = keeper.done()
+            keeper.cancel()
+            stopped = await self._stop(task)
+            await asyncio.wait([keeper])
+            if stopped and not self._taken_over():
+                await self._release()
+        if stopped and not task.cancelled():
+            task.result()
+        if lost:
+            keeper.result()
+            self._log.error("lease.lost", holder=self.leader, stopped=stopped)
+            raise LeadershipLost(holder=self.leader, stopped=stopped)
+
+    async def _acquire(self) -> None:
+        while True:
+            if await self._attempt(within=self._terms.renew_within):
+                return
+            await asyncio.sleep(self._terms.retry * (1 + JITTER * self._chance.random()))
+
+    async def _keep(self) -> None:
+        """Renew the lease; return when that is no longer possible."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._terms.retry)
+            left = self._renewed_at + self._terms.renew_within - loop.time()
+            if left <= 0 or (not await self._attempt(within=left) and self._taken_over()):
+                return
+
+    async def _attempt(self, *, within: float) -> bool:
+        """Try once for the lease, and remember when we asked: it lasts from then."""
+        asked_at = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(within):
+                ours = await self._lock.take()
+        except (KubeError, TimeoutError) as error:
+            self._log.warning("lease.not_reached", error=str(error) or f"no answer within {within:g} s")
+            return False
+        if ours:
+            self._renewed_at = asked_at
+        return ours
+
+    def _taken_over(self) -> bool:
+        return self.leader not in {"", self._identity}
+
+    async def _stop(self, task: asyncio.Task[None]) -> bool:
+        """Cancel the work and wait for its end, but not beyond the lease's."""
+        task.cancel()
+        left = self._renewed_at + self._terms.duration - asyncio.get_running_loop().time()
+        await asyncio.wait([task], timeout=max(left, 0.0))
+        return task.done()
+
+    async def _release(self) -> None:
+        try:
+            async with asyncio.timeout(self._terms.retry):
+                await self._lock.release()
+        except (KubeError, TimeoutError) as error:
+            self._log.warning("lease.not_released", error=str(error))
+        else:
+            self._log.info("lease.released")
