@@ -12,8 +12,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from karpenter.base.excerpt import excerpt
-from karpenter.base.quantity import QuantityError
-from karpenter.core.model.resources import parse_amount
+from karpenter.base.quantity import QuantityError, parse_quantity
+from karpenter.core.model.resources import CPU
 
 if TYPE_CHECKING:
     from karpenter.cloud.catalogs.problems import Place
@@ -23,11 +23,11 @@ _DOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LARGEST_PRICE: Final = 10**6  # a thousand times the dearest machine there is; NaN and infinity fail too
 
 
-def read_object(value: object, place: Place, known: frozenset[str]) -> dict[str, object]:
+def read_object(value: object, place: Place, known: frozenset[str]) -> dict[str, object] | None:
     """Return the fields of an object that are not null; only `known` ones are allowed."""
     if not isinstance(value, dict):
         place.refuse(f"must be an object, not {excerpt(value)}")
-        return {}
+        return None
     for key in value:
         if key not in known:
             place.at(str(key)).refuse(f"is not a field here; the fields are {', '.join(sorted(known))}")
@@ -74,10 +74,11 @@ def read_amounts(value: object, place: Place) -> dict[str, int]:
     amounts = {}
     for name, written in value.items():
         try:
-            amounts[name] = parse_amount(name, written)
+            quantity = parse_quantity(written)
         except QuantityError as error:
-            place.at(name).refuse(str(error).removeprefix(f"{name}: "))
+            place.at(name).refuse(str(error))
             continue
+        amounts[name] = quantity.milli if name == CPU else quantity.value
         if amounts[name] < 0:
             place.at(name).refuse(f"must be 0 or more, not {excerpt(written)}")
     return amounts

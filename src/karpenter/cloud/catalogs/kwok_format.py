@@ -99,6 +99,8 @@ def _drafts(decoded: object, place: Place) -> Iterator[TypeDraft]:
     names: dict[str, int] = {}
     for index, entry in enumerate(read_list(decoded, place, of="instance type")):
         draft = _type(entry, index, place)
+        if draft is None:
+            continue
         if draft.name in names:
             first = names[draft.name]
             place.of(f"type {draft.name}").at("name").refuse(
@@ -109,10 +111,12 @@ def _drafts(decoded: object, place: Place) -> Iterator[TypeDraft]:
         yield draft
 
 
-def _type(entry: object, index: int, place: Place) -> TypeDraft:
+def _type(entry: object, index: int, place: Place) -> TypeDraft | None:
     name = entry.get("name") if isinstance(entry, dict) else None
     here = place.of(f"type {name}" if isinstance(name, str) and name else f"item {index}")
     fields = read_object(entry, here, _TYPE_FIELDS)
+    if fields is None:
+        return None
     resources = fields.get("resources")
     return TypeDraft(
         name=read_label_value(fields.get("name"), here.at("name")),
@@ -129,12 +133,7 @@ def _type(entry: object, index: int, place: Place) -> TypeDraft:
             else DEFAULT_OVERHEAD
         ),
         labels=_labels(fields["requirements"], here.at("requirements")) if "requirements" in fields else {},
-        offerings=tuple(
-            _offering(item, here.at("offerings").at(number))
-            for number, item in enumerate(
-                read_list(fields.get("offerings"), here.at("offerings"), of="offering")
-            )
-        ),
+        offerings=tuple(_offerings(fields.get("offerings"), here.at("offerings"))),
     )
 
 
@@ -154,8 +153,14 @@ def _as_written(resources: object, name: str) -> str:
         return ""
 
 
-def _offering(item: object, place: Place) -> OfferingDraft:
-    fields = read_object(item, place, _OFFERING_FIELDS)
+def _offerings(value: object, place: Place) -> Iterator[OfferingDraft]:
+    for index, item in enumerate(read_list(value, place, of="offering")):
+        fields = read_object(item, place.at(index), _OFFERING_FIELDS)
+        if fields is not None:
+            yield _offering(fields, place.at(index))
+
+
+def _offering(fields: dict[str, object], place: Place) -> OfferingDraft:
     labels = _labels(fields.get("Requirements"), place.at("Requirements"))
     reserved = bool(labels) and _sold_as(labels, place.at("Requirements")) == RESERVED
     capacity = fields.get("ReservationCapacity", None if reserved else 0)
@@ -191,6 +196,8 @@ def _labels(value: object, place: Place) -> Labels:
     for index, item in enumerate(read_list(value, place, of="requirement")):
         here = place.at(index)
         fields = read_object(item, here, _REQUIREMENT_FIELDS)
+        if fields is None:
+            continue
         key = read_label_key(fields.get("key"), here.at("key"))
         key = NORMALIZED_LABELS.get(key, key)
         if key in labels:

@@ -2,7 +2,8 @@
 The EC2 catalogue of one region, put together from facts.
 
 Every type that is sold there for a known price is in it. Types that Amazon Linux 2023
-does not run on are too, with offerings that are not available.
+does not run on are too, with offerings that are not available. As in every catalogue, the
+zones and capacity types of a type are those in which it can be bought now.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, SPOT, ZONE
+from karpenter.api.labels import CAPACITY_TYPE, SPOT, ZONE
 from karpenter.cloud.catalogs.ec2.labels import DOMAIN, RESERVATION_ID, WELL_KNOWN, ZONE_ID, type_labels
 from karpenter.cloud.catalogs.ec2.prices import regional_price, spot_price
 from karpenter.cloud.catalogs.ec2.resources import capacity, overhead
@@ -76,8 +77,11 @@ def _modelled_prices(
 
 def _instance_type(listing: Listing, region: str, interner: Interner) -> InstanceType:
     facts = listing.facts
-    kinds = tuple(kind for kind in (ON_DEMAND, SPOT) if kind in facts.capacity_types)
-    labels = type_labels(facts, region=region, zones=listing.zones, capacity_types=kinds)
+    available = not facts.name.startswith(_NOT_ON_AL2023)
+    labels = type_labels(facts, region=region, zone_ids=listing.zones.values())
+    sold = listing.prices if available else ()
+    labels[ZONE] = tuple(sorted({zone for zone, _ in sold}))
+    labels[CAPACITY_TYPE] = tuple(sorted({kind for _, kind in sold}))
     return InstanceType(
         name=facts.name,
         requirements=interner.requirements(labels),
@@ -92,7 +96,7 @@ def _instance_type(listing: Listing, region: str, interner: Interner) -> Instanc
                     }
                 ),
                 price=price,
-                available=not facts.name.startswith(_NOT_ON_AL2023),
+                available=available,
             )
             for (zone, kind), price in listing.prices.items()
         ),

@@ -2,7 +2,8 @@
 The labels of an EC2 instance type, as nodes of that type carry them.
 
 A label that a type cannot have is stated as absent, so that selecting for it, or
-against it, works. Zones, capacity types and the region come from where it is sold.
+against it, works. Which zones and capacity types a type has depends on what is sold at the
+moment, and is settled in :mod:`.catalog`.
 """
 
 from __future__ import annotations
@@ -12,17 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import (
     ARCH,
-    CAPACITY_TYPE,
     INSTANCE_TYPE,
     LINUX,
     OS,
     REGION,
     WINDOWS_BUILD,
-    ZONE,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from karpenter.cloud.catalogs.ec2.facts import InstanceFacts
 
@@ -84,21 +83,16 @@ def category(name: str) -> str:
     return match["category"] if match else ""
 
 
-def type_labels(
-    facts: InstanceFacts, *, region: str, zones: Mapping[str, str], capacity_types: tuple[str, ...]
-) -> dict[str, tuple[str, ...]]:
-    """Return every label of a type that is sold in `zones` (name to id), with its possible values."""
-    own = {f"{DOMAIN}/{name}": value for name, value in _own(facts).items()}
+def type_labels(facts: InstanceFacts, *, region: str, zone_ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the labels of a type with their possible values; the caller adds zones and capacity types."""
     return {
         **_ABSENT,
         INSTANCE_TYPE: (facts.name,),
         ARCH: (facts.arch,),
         OS: (LINUX,),
         REGION: (region,),
-        ZONE: tuple(sorted(zones)),
-        ZONE_ID: tuple(sorted(zones.values())),
-        CAPACITY_TYPE: capacity_types,
-        **own,
+        ZONE_ID: tuple(sorted(zone_ids)),
+        **{f"{DOMAIN}/{name}": values for name, values in _own(facts).items()},
     }
 
 
