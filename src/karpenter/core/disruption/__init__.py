@@ -1,0 +1,1 @@
+"""Which nodes may go, when, and how many at once."""
