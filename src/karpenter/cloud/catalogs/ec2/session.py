@@ -8,7 +8,7 @@ the places it documents. The errors it raises on the way become one sentence eac
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -80,10 +80,11 @@ def connected(region: str) -> Iterator[Clients]:
     )
     try:
         session = boto3.Session()
-        yield Clients(
-            session.client("ec2", region_name=region, config=config),
-            session.client("pricing", region_name=pricing_region(region), config=config),
-        )
+        with (
+            closing(session.client("ec2", region_name=region, config=config)) as ec2,
+            closing(session.client("pricing", region_name=pricing_region(region), config=config)) as pricing,
+        ):
+            yield Clients(ec2, pricing)
     except NoCredentialsError:
         raise RefreshFailed(
             "no AWS credentials were found",
