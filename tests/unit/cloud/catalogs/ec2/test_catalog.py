@@ -7,7 +7,7 @@ import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, ZONE
 from karpenter.cloud.catalogs.ec2.catalog import ec2_catalog
-from karpenter.cloud.catalogs.ec2.data import load_data, pack_data
+from karpenter.cloud.catalogs.ec2.data import Region, load_data, pack_data, pack_zones
 from karpenter.cloud.catalogs.ec2.labels import WELL_KNOWN
 from karpenter.cloud.catalogs.load import load_catalog
 
@@ -209,3 +209,20 @@ def test_the_file_is_reproducible() -> None:
 
     assert pack_data(data) == pack_data(data)
     assert (data.types_as_of, data.prices_as_of) == ("2026-09-30", "2026-07-20")
+
+
+def test_zones_survive_packing() -> None:
+    """Which zone sells which type takes one character per type."""
+    sold = [frozenset({"z-a"}), frozenset(), frozenset({"z-c", "z-a"})]
+    region = Region(
+        price_factor=1.0,
+        zones={"z-a": "id-1", "z-b": "id-2", "z-c": "id-3"},
+        sold=pack_zones(["z-a", "z-b", "z-c"], sold),
+    )
+
+    assert len(region.sold) == 3
+    assert [region.zones_of(index) for index in range(3)] == [
+        {"z-a": "id-1"},
+        {},
+        {"z-a": "id-1", "z-c": "id-3"},
+    ]
