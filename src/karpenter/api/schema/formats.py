@@ -1,0 +1,137 @@
+"""
+The formats of text that API servers check: dates, durations, addresses, names and encodings.
+
+A format that is not listed here is not checked, as Kubernetes does with formats it does not know.
+Book numbers and credit cards, which Kubernetes also checks, are among those.
+"""
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from types import MappingProxyType
+from urllib.parse import urlsplit
+
+from karpenter.base.duration import DurationError, parse_nanoseconds
+
+_DATE_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})",
+)
+_WORDY_DURATION = re.compile(
+    r"[0-9]+\s*(ns|us|\u00b5s|ms|s|m|h|d|w|nanos?|micros?|millis?|seconds?|minutes?|hours?|days?|weeks?|"
+    r"nanoseconds?|microseconds?|milliseconds?|sec|secs|min|mins|hr|hrs)"
+)
+_HOSTNAME_PART = r"[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?"
+_SHORT_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_HEX_PAIR = "[0-9A-Fa-f]{2}"
+_LONGEST_HOSTNAME = 255
+_LONGEST_SHORT_NAME = 63
+_LONGEST_LONG_NAME = 253
+
+
+def parse_date_time(text: str) -> datetime:
+    """
+    Return the moment that an RFC 3339 text stands for.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    if not _DATE_TIME.fullmatch(text):
+        raise ValueError(text)
+    return datetime.fromisoformat(text.upper())
+
+
+def _does_not_fail(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    def succeeds(text: str) -> bool:
+        try:
+            parse(text)
+        except ValueError:
+            return False
+        return True
+
+    return succeeds
+
+
+def _looks_like(pattern: str) -> Callable[[str], bool]:
+    compiled = re.compile(pattern)
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        parse_nanoseconds(text)
+    except DurationError:
+        return _WORDY_DURATION.fullmatch(text) is not None
+    return True
+
+
+def _parse_base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(text) from error
+
+
+def _is_uri(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme) or text.startswith("/")
+
+
+def _is_hostname(text: str) -> bool:
+    pattern = rf"{_HOSTNAME_PART}(\.{_HOSTNAME_PART})*\.?"
+    return len(text) <= _LONGEST_HOSTNAME and re.fullmatch(pattern, text) is not None
+
+
+def _is_short_name(text: str) -> bool:
+    return len(text) <= _LONGEST_SHORT_NAME and re.fullmatch(_SHORT_NAME, text) is not None
+
+
+def _is_long_name(text: str) -> bool:
+    pattern = rf"{_SHORT_NAME}(\.{_SHORT_NAME})*"
+    return len(text) <= _LONGEST_LONG_NAME and re.fullmatch(pattern, text) is not None
+
+
+def _uuid(version: str, variant: str = "[0-9A-Fa-f]") -> Callable[[str], bool]:
+    digit = "[0-9A-Fa-f]"
+    return _looks_like(
+        f"{digit}{{8}}-?{digit}{{4}}-?{version}{digit}{{3}}-?{variant}{digit}{{3}}-?{digit}{{12}}"
+    )
+
+
+_FORMATS: Mapping[str, Callable[[str], bool]] = MappingProxyType(
+    {
+        "bsonobjectid": _looks_like("[0-9A-Fa-f]{24}"),
+        "byte": _does_not_fail(_parse_base64),
+        "cidr": _does_not_fail(ipaddress.ip_interface),
+        "date": _does_not_fail(date.fromisoformat),
+        "datetime": _does_not_fail(parse_date_time),
+        "duration": _is_duration,
+        "email": _looks_like(r"[^@\s]+@[^@\s]+"),
+        "hexcolor": _looks_like("#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})"),
+        "hostname": _is_hostname,
+        "ipv4": _does_not_fail(ipaddress.IPv4Address),
+        "ipv6": _does_not_fail(ipaddress.IPv6Address),
+        "k8slongname": _is_long_name,
+        "k8sshortname": _is_short_name,
+        "mac": _looks_like(f"({_HEX_PAIR}[:-]){{5}}{_HEX_PAIR}"),
+        "password": lambda _: True,
+        "rgbcolor": _looks_like(r"rgb\([0-9]{1,3},\s*[0-9]{1,3},\s*[0-9]{1,3}\)"),
+        "ssn": _looks_like("[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}"),
+        "uri": _is_uri,
+        "uuid": _uuid("[0-9A-Fa-f]"),
+        "uuid3": _uuid("3"),
+        "uuid4": _uuid("4", "[89abAB]"),
+        "uuid5": _uuid("5", "[89abAB]"),
+    }
+)
+
+
+def is_of_format(name: str, text: str) -> bool:
+    """Say whether `text` is of the format called `name`; anything is of a format nobody knows."""
+    check = _FORMATS.get(name.replace("-", ""))
+    return check is None or check(text)

@@ -1,0 +1,270 @@
+"""
+The functions that Kubernetes adds to CEL, for rules that use them.
+
+Here are those over text, regular expressions, lists and quantities. Functions over URLs, IP
+addresses, versions and authorisation are not here; a rule that calls one is refused when it is
+compiled (:mod:`.programs`), not when an object is judged by it.
+
+A quantity travels through CEL as a map with one entry, since the library passes on plain data only.
+"""
+
+import logging
+import math
+import re
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
+
+from karpenter.api.schema import patterns
+from karpenter.base.quantity import NANOS, QuantityError, parse_quantity
+
+# The library logs every failing function as well as raising its error, which is enough.
+logging.getLogger("cel").setLevel(logging.CRITICAL)
+
+_QUANTITY = "quantity in billionths"
+_PLACEHOLDER = re.compile(r"%(?:\.(?P<places>[0-9]+))?(?P<letter>[sdfexXob%])")
+
+
+def _to_python(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern for finding; only rules use this, and their authors may define schemas."""
+    return re.compile(re.sub(r"(?<!\\)\$$", r"\\Z", patterns.to_ascii_classes(pattern)))
+
+
+def find(text: str, pattern: str) -> str:
+    """Return the first match, or nothing."""
+    match = _to_python(pattern).search(text)
+    return match[0] if match else ""
+
+
+def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    """Return the matches, at most `limit` of them unless that is negative."""
+    found = [match[0] for match in _to_python(pattern).finditer(text)]
+    return found if limit < 0 else found[:limit]
+
+
+def size(value: Any) -> int:
+    """Return the number of characters, items or entries."""
+    return len(value)
+
+
+def to_bool(value: Any) -> bool:
+    """Return the truth that a text spells."""
+    known = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+    return value if isinstance(value, bool) else known[value.lower()]
+
+
+def char_at(text: str, position: int) -> str:
+    """Return one character; at the very end there is none left."""
+    if not 0 <= position <= len(text):
+        raise IndexError(position)
+    return text[position : position + 1]
+
+
+def index_of(value: Any, wanted: Any, start: int = 0) -> int:
+    """Return where `wanted` is first, or -1."""
+    if isinstance(value, str):
+        return value.find(wanted, start)
+    return next((i for i, each in enumerate(value) if each == wanted), -1)
+
+
+def last_index_of(value: Any, wanted: Any) -> int:
+    """Return where `wanted` is last, or -1."""
+    if isinstance(value, str):
+        return value.rfind(wanted)
+    return max((i for i, each in enumerate(value) if each == wanted), default=-1)
+
+
+def join(parts: list[str], separator: str = "") -> str:
+    """Return the parts as one text."""
+    return separator.join(parts)
+
+
+def lower_ascii(text: str) -> str:
+    """Return the text with A to Z in lower case."""
+    return "".join(c.lower() if c.isascii() else c for c in text)
+
+
+def upper_ascii(text: str) -> str:
+    """Return the text with a to z in upper case."""
+    return "".join(c.upper() if c.isascii() else c for c in text)
+
+
+def replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    """Return the text with `old` replaced by `new`, at most `limit` times unless that is negative."""
+    return text.replace(old, new, limit)
+
+
+def split(text: str, separator: str, limit: int = -1) -> list[str]:
+    """Return the parts between separators, at most `limit` of them unless that is negative."""
+    if limit == 0:
+        return []
+    if separator == "":
+        parts = list(text)
+        return parts if limit < 0 or len(parts) <= limit else [*parts[: limit - 1], text[limit - 1 :]]
+    return text.split(separator, -1 if limit < 0 else limit - 1)
+
+
+def substring(text: str, start: int, end: int | None = None) -> str:
+    """Return the characters from `start` up to, not including, `end`."""
+    stop = len(text) if end is None else end
+    if not 0 <= start <= stop <= len(text):
+        raise IndexError(start)
+    return text[start:stop]
+
+
+def trim(text: str) -> str:
+    """Return the text without white space at its ends."""
+    return text.strip()
+
+
+def reverse(value: Any) -> Any:
+    """Return the characters or items in the opposite order."""
+    return value[::-1]
+
+
+def format_text(template: str, values: list[Any]) -> str:
+    """Fill in ``%s``, ``%d``, ``%.2f`` and their like, one value each."""
+    remaining = iter(values)
+
+    def fill(match: re.Match[str]) -> str:
+        letter = match["letter"]
+        if letter == "%":
+            return "%"
+        value = next(remaining)
+        if letter == "s":
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        places = f".{match['places']}" if match["places"] else ""
+        return f"{value:{places}{letter}}"
+
+    return _PLACEHOLDER.sub(fill, template)
+
+
+def is_sorted(items: list[Any]) -> bool:
+    """Say whether no item is smaller than the one before it."""
+    return all(a <= b for a, b in pairwise(items))
+
+
+def total(items: list[Any]) -> Any:
+    """Return the sum of the items."""
+    return sum(items)
+
+
+def smallest(items: list[Any]) -> Any:
+    """Return the smallest item."""
+    return min(items)
+
+
+def largest(items: list[Any]) -> Any:
+    """Return the largest item."""
+    return max(items)
+
+
+def quantity(text: Any) -> dict[str, str]:
+    """Return a Kubernetes quantity."""
+    return {_QUANTITY: str(parse_quantity(text).nanos)}
+
+
+def is_quantity(text: Any) -> bool:
+    """Say whether the text is a Kubernetes quantity."""
+    try:
+        parse_quantity(text)
+    except QuantityError:
+        return False
+    return True
+
+
+def _nanos(value: Any) -> int:
+    return int(value[_QUANTITY]) if isinstance(value, dict) else int(value) * NANOS
+
+
+def sign(value: Any) -> int:
+    """Return -1, 0 or 1."""
+    nanos = _nanos(value)
+    return (nanos > 0) - (nanos < 0)
+
+
+def is_integer(value: Any) -> bool:
+    """Say whether the quantity is whole and fits 64 bits."""
+    whole, rest = divmod(_nanos(value), NANOS)
+    return rest == 0 and -(2**63) <= whole < 2**63
+
+
+def as_integer(value: Any) -> int:
+    """Return a whole quantity as a number."""
+    if not is_integer(value):
+        raise ValueError("cannot convert value to integer")
+    return _nanos(value) // NANOS
+
+
+def as_approximate_float(value: Any) -> float:
+    """Return the quantity as nearly as a float can."""
+    try:
+        return _nanos(value) / NANOS
+    except OverflowError:
+        return math.inf
+
+
+def add(a: Any, b: Any) -> dict[str, str]:
+    """Return the sum of two quantities."""
+    return {_QUANTITY: str(_nanos(a) + _nanos(b))}
+
+
+def sub(a: Any, b: Any) -> dict[str, str]:
+    """Return the difference of two quantities."""
+    return {_QUANTITY: str(_nanos(a) - _nanos(b))}
+
+
+def compare_to(a: Any, b: Any) -> int:
+    """Return -1, 0 or 1 as `a` is less than, equal to or greater than `b`."""
+    left, right = _nanos(a), _nanos(b)
+    return (left > right) - (left < right)
+
+
+def is_less_than(a: Any, b: Any) -> bool:
+    """Say whether quantity `a` is less than `b`."""
+    return _nanos(a) < _nanos(b)
+
+
+def is_greater_than(a: Any, b: Any) -> bool:
+    """Say whether quantity `a` is greater than `b`."""
+    return _nanos(a) > _nanos(b)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "add": add,
+        "asApproximateFloat": as_approximate_float,
+        "asInteger": as_integer,
+        "bool": to_bool,
+        "charAt": char_at,
+        "compareTo": compare_to,
+        "find": find,
+        "findAll": find_all,
+        "format": format_text,
+        "indexOf": index_of,
+        "isGreaterThan": is_greater_than,
+        "isInteger": is_integer,
+        "isLessThan": is_less_than,
+        "isQuantity": is_quantity,
+        "isSorted": is_sorted,
+        "join": join,
+        "lastIndexOf": last_index_of,
+        "lowerAscii": lower_ascii,
+        "matches": lambda text, pattern: patterns.matches(pattern, text),
+        "max": largest,
+        "min": smallest,
+        "quantity": quantity,
+        "replace": replace,
+        "reverse": reverse,
+        "sign": sign,
+        "size": size,
+        "split": split,
+        "sub": sub,
+        "substring": substring,
+        "sum": total,
+        "trim": trim,
+        "upperAscii": upper_ascii,
+    }
+)
+"""By the name that rules call them."""

@@ -1,0 +1,171 @@
+"""
+Whether values are what their schema says: types, bounds, patterns, required fields.
+
+Texts and their order follow the API server's. A value that an update leaves unchanged is not
+judged again, so that a schema which became stricter does not hold up unrelated changes.
+
+Rules in CEL are in :mod:`.rules`; uniqueness in lists is in :mod:`.lists`.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import UNSET
+
+from karpenter.api.schema import paths
+from karpenter.api.schema.correlation import ABSENT, old_item, old_member, unchanged
+from karpenter.api.schema.formats import is_of_format
+from karpenter.api.schema.patterns import matches
+from karpenter.api.schema.problems import (
+    FieldProblem,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+    type_invalid,
+)
+from karpenter.api.schema.structural import Schema
+
+
+def check_value(schema: Schema, value: Any, path: str = "", *, old: object = ABSENT) -> list[FieldProblem]:
+    """Return what is wrong with `value`; nothing when an update leaves it as it was."""
+    if unchanged(old, value):
+        return []
+    return list(_check(schema, value, path, old))
+
+
+def _check(schema: Schema, value: Any, path: str, old: object) -> Iterator[FieldProblem]:
+    if value is None and schema.nullable:
+        return
+    yield from _check_type(schema, value, path)
+    yield from _check_alternatives(schema, value, path)
+    match value:
+        case str():
+            yield from _check_text(schema, value, path)
+        case bool() | None:
+            pass
+        case int() | float():
+            yield from _check_number(schema, value, path)
+        case list():
+            yield from _check_list(schema, value, path, old)
+    if schema.enum is not UNSET and not _is_one_of(value, schema.enum):
+        yield not_supported(path, value, schema.enum)
+    if isinstance(value, dict):
+        yield from _check_object(schema, value, path, old)
+
+
+_TYPE_NAMES: Mapping[type, str] = MappingProxyType(
+    {
+        type(None): "null",
+        bool: "boolean",
+        int: "integer",
+        float: "number",
+        str: "string",
+        list: "array",
+        dict: "object",
+    }
+)
+
+
+def type_name(value: object) -> str:
+    """Return what JSON calls the type of a value."""
+    return _TYPE_NAMES.get(type(value), type(value).__name__)
+
+
+def _check_type(schema: Schema, value: object, path: str) -> Iterator[FieldProblem]:
+    allowed = ("integer", "string") if schema.int_or_string else (schema.type,) if schema.type else ()
+    if not allowed or _is_of_type(value, allowed):
+        return
+    found = type_name(value)
+    yield type_invalid(path, found, f'{path} in body must be of type {",".join(allowed)}: "{found}"')
+
+
+def _is_of_type(value: object, allowed: tuple[str, ...]) -> bool:
+    found = type_name(value)
+    if found in allowed:
+        return True
+    if found == "integer":
+        return "number" in allowed
+    return isinstance(value, float) and "integer" in allowed and math.isfinite(value) and value.is_integer()
+
+
+def _check_text(schema: Schema, value: str, path: str) -> Iterator[FieldProblem]:
+    if schema.max_length is not None and len(value) > schema.max_length:
+        yield too_long(path, schema.max_length)
+    if schema.min_length is not None and len(value) < schema.min_length:
+        yield invalid(path, value, f"{path} in body should be at least {schema.min_length} chars long")
+    if schema.pattern and not matches(schema.pattern, value):
+        yield invalid(path, value, f"{path} in body should match '{schema.pattern}'")
+    if schema.format and not is_of_format(schema.format, value):
+        found = value.replace('"', '\\"')
+        yield type_invalid(path, value, f'{path} in body must be of type {schema.format}: "{found}"')
+
+
+def _check_number(schema: Schema, value: float, path: str) -> Iterator[FieldProblem]:
+    low, high = schema.minimum, schema.maximum
+    if schema.multiple_of and value % schema.multiple_of != 0:
+        yield invalid(path, value, f"{path} in body should be a multiple of {schema.multiple_of}")
+    if high is not None and (value >= high if schema.exclusive_maximum else value > high):
+        orequal = "" if schema.exclusive_maximum else " or equal to"
+        yield invalid(path, value, f"{path} in body should be less than{orequal} {high}")
+    if low is not None and (value <= low if schema.exclusive_minimum else value < low):
+        orequal = "" if schema.exclusive_minimum else " or equal to"
+        yield invalid(path, value, f"{path} in body should be greater than{orequal} {low}")
+
+
+def _check_list(schema: Schema, value: list[Any], path: str, old: object) -> Iterator[FieldProblem]:
+    if schema.items is not None:
+        for i, item in enumerate(value):
+            past = old_item(schema, old, item)
+            yield from check_value(schema.items, item, paths.index(path, i), old=past)
+    if schema.min_items is not None and len(value) < schema.min_items:
+        yield invalid(path, len(value), f"{path} in body should have at least {schema.min_items} items")
+    if schema.max_items is not None and len(value) > schema.max_items:
+        yield too_many(path, len(value), schema.max_items)
+
+
+def _check_object(schema: Schema, value: dict[str, Any], path: str, old: object) -> Iterator[FieldProblem]:
+    count = len(value)
+    if schema.min_properties is not None and count < schema.min_properties:
+        yield invalid(path, count, f"{path} in body should have at least {schema.min_properties} properties")
+    if schema.max_properties is not None and count > schema.max_properties:
+        yield too_many(path, count, schema.max_properties)
+    for name in schema.required:
+        if name not in value:
+            yield required(paths.child(path, name))
+    for name, member in value.items():
+        known = schema.member(name)
+        if known is not None:
+            past = old_member(old, name)
+            yield from check_value(known, member, paths.child(path, name), old=past)
+
+
+def _check_alternatives(schema: Schema, value: object, path: str) -> Iterator[FieldProblem]:
+    for each in schema.all_of:
+        yield from check_value(each, value, path)
+    place = path or "."
+    if schema.any_of and all(check_value(each, value, path) for each in schema.any_of):
+        yield invalid("", "", f'"{place}" must validate at least one schema (anyOf)')
+        yield from _closest(schema.any_of, value, path)
+    if schema.one_of:
+        found = sum(not check_value(each, value, path) for each in schema.one_of)
+        if found != 1:
+            how_many = f"Found {found} valid alternatives" if found else "Found none valid"
+            yield invalid("", "", f'"{place}" must validate one and only one schema (oneOf). {how_many}')
+        if found == 0:
+            yield from _closest(schema.one_of, value, path)
+    if schema.not_ is not None and not check_value(schema.not_, value, path):
+        yield invalid("", "", f'"{place}" must not validate the schema (not)')
+
+
+def _closest(alternatives: tuple[Schema, ...], value: object, path: str) -> list[FieldProblem]:
+    """Return the problems of the alternative that fits best."""
+    return min((check_value(each, value, path) for each in alternatives), key=len)
+
+
+def _is_one_of(value: object, allowed: tuple[Any, ...]) -> bool:
+    """Say whether `value` is listed, where true is not 1."""
+    return any(isinstance(value, bool) == isinstance(each, bool) and value == each for each in allowed)
