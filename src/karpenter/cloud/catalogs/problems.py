@@ -35,17 +35,23 @@ class InvalidCatalog(ValueError):  # noqa: N818  reads as what it is: a catalogu
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-class Place(msgspec.Struct, frozen=True):
-    """A spot in a catalogue file, where a problem can be noted."""
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """
+    A spot in a catalogue file, where a problem can be noted.
+
+    There is one for every field of a file and most are never complained about, so
+    the path is put together only when it is needed.
+    """
 
     noted: list[Problem]
     file: str
     subject: str = ""
-    field: str = ""
+    above: Place | None = None
+    key: str | int = ""
 
     def refuse(self, problem: str) -> None:
         """Note that what stands here is not allowed."""
-        self.noted.append(Problem(self.file, self.subject, self.field, problem))
+        self.noted.append(Problem(self.file, self.subject, self.path, problem))
 
     def of(self, subject: str) -> Place:
         """Return the beginning of the object `subject` in the same file."""
@@ -53,6 +59,14 @@ class Place(msgspec.Struct, frozen=True):
 
     def at(self, key: str | int) -> Place:
         """Return the spot of a field or an item below this one."""
-        if isinstance(key, int):
-            return Place(self.noted, self.file, self.subject, f"{self.field}[{key}]")
-        return Place(self.noted, self.file, self.subject, f"{self.field}.{key}" if self.field else key)
+        return Place(self.noted, self.file, self.subject, self, key)
+
+    @property
+    def path(self) -> str:
+        """The fields and items that lead here, such as ``offerings[0].Price``."""
+        if self.above is None:
+            return ""
+        path = self.above.path
+        if isinstance(self.key, int):
+            return f"{path}[{self.key}]"
+        return f"{path}.{self.key}" if path else self.key
