@@ -154,7 +154,7 @@ class Typed(Target[R]):
         """Read one object; quickly if it is as expected, leniently if not."""
         try:
             return self._one.decode(data)
-        except msgspec.ValidationError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return decode(data, self._struct)
 
     def read_page(self, data: bytes) -> Page[R]:
@@ -201,7 +201,7 @@ class Untyped(Target[Plain]):
         """Read one object."""
         try:
             return self._one.decode(data)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidObject(subject=self.kind, problem=f"not a JSON object: {error}") from error
 
     def read_page(self, data: bytes) -> Page[Plain]:
