@@ -1,10 +1,31 @@
-"""What every test shares: property tests judge laws, not the speed of the machine they run on."""
+"""
+What every test run needs to know: whether the real control plane is there.
 
-from __future__ import annotations
+Tests marked ``controlplane`` run when its binaries are found; otherwise they are left out, and the run says so.
+"""
 
-from hypothesis import HealthCheck, settings
+import pytest
 
-settings.register_profile(
-    "laws", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("laws")
+from karpenter.local.real.binaries import BinariesMissing, find_binaries
+
+
+def _missing() -> str:
+    try:
+        find_binaries()
+    except BinariesMissing as error:
+        return str(error)
+    return ""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what needs the real control plane where there is none."""
+    needing = [item for item in items if item.get_closest_marker("controlplane")]
+    if needing and _missing():
+        config.hook.pytest_deselected(items=needing)
+        items[:] = [item for item in items if not item.get_closest_marker("controlplane")]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say that, and why, the real control plane was not asked."""
+    if reason := _missing():
+        terminalreporter.write_line(f"The tests on the real control plane were left out: {reason}.")

@@ -56,13 +56,13 @@ class Authority:
         signed = builder.add_extension(usage, critical=True).sign(self._key, hashes.SHA256())
         self.certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str, *, group: str = "") -> KeyPair:
+    def issue(self, name: str) -> KeyPair:
         """Write ``name.crt`` and ``name.key``, good for serving on loopback and for calling as `name`."""
         key = ec.generate_private_key(ec.SECP256R1())
         alternatives = [x509.DNSName(dns) for dns in SERVED_NAMES]
         addresses = [x509.IPAddress(ipaddress.ip_address(LOOPBACK))]
         uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-        builder = self._builder(_name(name, group), key.public_key())
+        builder = self._builder(_name(name), key.public_key())
         builder = builder.add_extension(
             x509.SubjectAlternativeName([*alternatives, *addresses]), critical=False
         )
@@ -100,11 +100,8 @@ def signing_key(directory: Path) -> KeyPair:
     return pair
 
 
-def _name(common: str, group: str = "") -> x509.Name:
-    parts = [x509.NameAttribute(NameOID.COMMON_NAME, common)]
-    if group:
-        parts.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, group))
-    return x509.Name(parts)
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
 def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:

@@ -18,11 +18,11 @@ from typing import Self
 
 import aiohttp
 
+from karpenter.local import kubeconfig
 from karpenter.local.real import components
 from karpenter.local.real.binaries import Binaries
 from karpenter.local.real.certificates import LOOPBACK, Authority, signing_key
 from karpenter.local.real.components import Command, Papers, Ports
-from karpenter.local.real.kubeconfig import write_kubeconfig
 from karpenter.local.real.ports import free_ports
 from karpenter.local.real.process import Process, ProcessFailed
 
@@ -33,6 +33,7 @@ ATTEMPTS = 3
 """How often the start is tried with other ports when one was taken in between."""
 
 OK = 200
+NAME = "karpenter-local"
 
 
 class RealControlPlane:
@@ -149,14 +150,11 @@ class RealControlPlane:
         tokens = pki / "tokens.csv"
         tokens.touch(mode=0o600)
         tokens.write_text(
-            f"{self.token},karpenter-local,admin,system:masters\n{self.guest_token},guest,guest,guests\n"
+            f"{self.token},kubernetes-admin,admin,system:masters\n{self.guest_token},guest,guest,guests\n"
         )
-        write_kubeconfig(
-            self.kubeconfig,
-            server=self.url,
-            authority=authority.certificate.read_bytes(),
-            token=self.token,
-        )
+        trusted = authority.certificate.read_bytes()
+        text = kubeconfig.render(name=NAME, url=self.url, authority=trusted, token=self.token)
+        kubeconfig.write(self.kubeconfig, text)
         return Papers(
             authority=authority.certificate,
             serving=authority.issue("server"),

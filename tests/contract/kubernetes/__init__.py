@@ -1,0 +1,1 @@
+"""One suite, two servers: what a client of Kubernetes can see, asked of the real server and of ours."""
