@@ -1,0 +1,108 @@
+"""
+Manifests: YAML or JSON text to objects, the way an API server would store them.
+
+Several documents in one text and lists are opened; ``null`` counts as absent; objects
+without a namespace are in ``default`` if their kind has namespaces. Text that cannot be
+read is one problem each, with the document it is in; nothing else is raised.
+
+Reads shapes only. Whether an object is allowed to say what it says is for validation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import yaml
+
+from karpenter.api.errors import InvalidObject
+from karpenter.api.kinds import KINDS
+from karpenter.api.meta import Resource
+from karpenter.api.wire import convert, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEFAULT_NAMESPACE: Final = "default"
+_TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
+_BASE: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_BASE):  # type: ignore[misc, valid-type]
+    """Reads YAML as Kubernetes does: timestamps stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    letter: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+    for letter, resolvers in _BASE.yaml_implicit_resolvers.items()
+}
+
+
+class Document(msgspec.Struct, frozen=True):
+    """One object of a text, as plain data."""
+
+    source: str
+    """The file, and which document of it when there are several."""
+
+    plain: dict[str, Any]
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The apiVersion and kind."""
+        return str(self.plain.get("apiVersion", "")), str(self.plain.get("kind", ""))
+
+    @property
+    def subject(self) -> str:
+        """How the object is called in messages."""
+        return name_of(self.plain)
+
+
+def documents(text: str, source: str) -> Iterator[Document]:
+    """
+    Yield every object of a text.
+
+    Raises:
+        InvalidObject: naming the place that cannot be read.
+    """
+    try:
+        found = [each for each in yaml.load_all(text, Loader=_Loader) if each is not None]  # noqa: S506  safe loader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark is not None else ""
+        problem = getattr(error, "problem", None) or "it is no YAML"
+        raise InvalidObject(subject=source, problem=f"cannot be read{where}: {problem}") from None
+    except (RecursionError, ValueError) as error:
+        raise InvalidObject(subject=source, problem=f"cannot be read: {error}") from None
+    for number, plain in enumerate(found, start=1):
+        place = source if len(found) == 1 else f"{source}#{number}"
+        yield from _opened(plain, place)
+
+
+def _opened(plain: object, place: str) -> Iterator[Document]:
+    if not isinstance(plain, dict) or not isinstance(plain.get("kind"), str) or not plain["kind"]:
+        raise InvalidObject(subject=place, problem="is not a Kubernetes object: it needs apiVersion and kind")
+    kind, items = plain["kind"], plain.get("items")
+    if kind.endswith("List") and isinstance(items, list):
+        for number, item in enumerate(items):
+            yield from _opened(item, f"{place}[{number}]")
+        return
+    yield Document(place, plain)
+
+
+def read_object(document: Document) -> Resource | None:
+    """
+    Return a document as one of the kinds we know; None for any other kind.
+
+    Raises:
+        InvalidObject: naming the object, the field and what is allowed.
+    """
+    kind = KINDS.get(document.identity)
+    if kind is None:
+        return None
+    found = convert(document.plain, kind.struct, subject=document.subject)
+    if not found.metadata.name and not found.metadata.generate_name:
+        raise InvalidObject(subject=document.subject, field="metadata.name", problem="is required")
+    if kind.namespaced and not found.metadata.namespace:
+        meta = msgspec.structs.replace(found.metadata, namespace=DEFAULT_NAMESPACE)
+        return msgspec.structs.replace(found, metadata=meta)
+    return found

@@ -1,0 +1,1 @@
+"""What stands behind ``karpenter plan``: reading its input, and showing its answer."""

@@ -1,0 +1,1 @@
+"""From pods that wait to machines that should run: ``solve(problem) -> Plan``."""

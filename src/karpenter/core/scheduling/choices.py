@@ -1,0 +1,101 @@
+"""
+Which way a claim may be narrowed to take a pod, best way first.
+
+Taking a pod can pin a claim: a zone spread picks one zone, an affinity keeps the zones
+that have company. The ways are asked per state, not per claim, and asked again only
+after a count has changed that matters to the pod.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, product
+from typing import TYPE_CHECKING, Final
+
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.scheduling.domains import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karpenter.core.scheduling.states import State, States
+    from karpenter.core.scheduling.topology import Asked
+    from karpenter.core.scheduling.wishes import Wish
+
+_MOST_WAYS: Final = 64
+"""Ways to combine several topology keys that are looked at, best first."""
+
+
+class Choices:
+    """The ways of one wish, remembered per state until a count changes."""
+
+    def __init__(self, wish: Wish, states: States) -> None:
+        self._wish = wish
+        self._states = states
+        self._stamp = -1
+        self._ways: dict[int, tuple[State, ...]] = {}
+        self._by_key: dict[str, list[Asked]] = {}
+        for asked in wish.demands.domains:
+            self._by_key.setdefault(asked.group.key, []).append(asked)
+
+    def ways(self, state: State) -> tuple[State, ...]:
+        """Return what `state` may become by taking a pod, best first; nothing when it cannot."""
+        stamp = self._wish.stamp()
+        if stamp != self._stamp:
+            self._ways.clear()
+            self._stamp = stamp
+        found = self._ways.get(state.number)
+        if found is None:
+            found = self._ways[state.number] = tuple(self._find(state))
+        return found
+
+    def _find(self, state: State) -> Iterator[State]:
+        wish, states = self._wish, self._states
+        if not wish.tolerates(state.template):
+            return
+        plain = states.step(state, wish.requirements)
+        if plain is None:
+            return
+        for volumes in wish.volumes or (None,):
+            start = plain if volumes is None else states.step(plain, volumes)
+            if start is not None:
+                yield from self._narrowed(start) if self._by_key else (start,)
+
+    def _narrowed(self, state: State) -> Iterator[State]:
+        keys = list(self._by_key)
+        options = []
+        for key in keys:
+            found = self._options(key, state)
+            if not found:
+                return
+            options.append(found)
+        for combination in islice(product(*options), _MOST_WAYS):
+            reached: State | None = state
+            for key, domains in zip(keys, combination, strict=True):
+                if reached is not None:
+                    reached = self._states.step(reached, Requirements.only(key, domains))
+            if reached is not None:
+                yield reached
+
+    def _options(self, key: str, state: State) -> list[frozenset[str]]:
+        """Return the sets of domains that a claim may be narrowed to, best first."""
+        possible = state.domains(key)
+        allowed: set[str] | None = None if possible is None else set(possible)
+        rank: dict[str, int] = {}
+        single = False
+        for asked in self._by_key[key]:
+            found = asked.group.permitted(self._wish.strict[key], counts_itself=asked.counts_itself)
+            if found is None:  # the first of its kind: any one domain will do
+                single = True
+                found = {d: 0 for d in asked.group.counts if self._wish.strict[key].allows(d)}
+            elif asked.group.kind is Kind.SPREAD:
+                single = True
+                for domain, count in found.items():
+                    rank[domain] = rank.get(domain, 0) + count
+            allowed = set(found) if allowed is None else allowed & found.keys()
+        if not allowed:
+            return []
+        if not single:
+            return [frozenset(allowed)]
+        prices = state.prices(key)
+        order = sorted(allowed, key=lambda d: (rank.get(d, 0), prices.get(d, 0.0), d))
+        return [frozenset({domain}) for domain in order]

@@ -1,0 +1,189 @@
+"""
+Equal pods are one class: what is true of one is true of all, so it is worked out once.
+
+Two pods belong together when nothing that scheduling looks at tells them apart. Labels
+count only where some selector of the problem mentions their key, so the pods of a
+StatefulSet are one class although each has a label of its own. Pods with volumes stay
+apart, since their claims differ.
+
+Knows pods; knows nothing of nodes, pools or offerings.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from karpenter.core.model.ports import host_ports
+from karpenter.core.model.resources import pod_requests
+from karpenter.core.scheduling.problem import NO_VOLUMES, PodVolumes, Problem
+from karpenter.core.scheduling.relax import Rung, ladder, required_apart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from karpenter.api.meta import LabelSelector
+    from karpenter.api.placement import PodAffinityTerm, TopologySpreadConstraint
+    from karpenter.api.pod import Pod, PodSpec
+    from karpenter.core.model.ports import HostPort
+
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+class PodClass:
+    """Pods that scheduling cannot tell apart, in the order in which they are placed."""
+
+    __slots__ = ("_ladder", "_rungs", "example", "labels", "moved", "number", "pods", "ports", "requests", "vector", "volumes", "want")
+
+    def __init__(
+        self, number: int, example: Pod, labels: dict[str, str], volumes: PodVolumes, moved: bool, rungs: Iterator[Rung]
+    ) -> None:
+        self.number = number
+        self.example = example
+        self.labels = labels
+        self.volumes = volumes
+        self.moved = moved
+        self.pods: list[Pod] = []
+        self.ports: tuple[HostPort, ...] = host_ports(example)
+        self.requests = pod_requests(example)
+        self.want: tuple[int, ...] = ()
+        """The requests over the resource axis of the run."""
+
+        self.vector: NDArray[np.int64] = np.zeros(0, np.int64)
+
+        self._ladder = rungs
+        self._rungs: list[Rung] = []
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of all its pods."""
+        return self.example.metadata.namespace
+
+    def rung(self, position: int) -> Rung | None:
+        """Return one reading of the pods' wishes; None past the last."""
+        while len(self._rungs) <= position:
+            found = next(self._ladder, None)
+            if found is None:
+                return None
+            self._rungs.append(found)
+        return self._rungs[position]
+
+    def rungs(self) -> Iterator[Rung]:
+        """Yield every reading, most demanding first."""
+        position = 0
+        while (found := self.rung(position)) is not None:
+            yield found
+            position += 1
+
+
+def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
+    """Return the classes of the problem's pods in placing order: the largest pods first."""
+    specs, keys = _specs(problem)
+    respect = problem.options.preferences == "Respect"
+    known: dict[tuple[object, ...], PodClass] = {}
+    found: list[PodClass] = []
+    order = _Order()
+    for pod in problem.pods:
+        volumes = problem.volumes.get(pod.key, NO_VOLUMES)
+        spreads = _spreads(pod, problem)
+        meta = pod.metadata
+        labels = {k: v for k, v in meta.labels.items() if k in keys}
+        moved = pod.key in problem.moved
+        # The specs of the problem outlive this loop, so their ids are theirs alone.
+        identity = (
+            specs[id(pod.spec)],
+            meta.namespace,
+            tuple(labels.items()),
+            moved,
+            pod.key if volumes is not NO_VOLUMES else None,
+            id(spreads) if spreads is not pod.spec.topology_spread_constraints else 0,
+            _ENCODER.encode(pod.status.container_statuses) if pod.status.container_statuses else b"",
+        )
+        group = known.get(identity)
+        if group is None:
+            rungs = ladder(pod.spec, spreads, respect=respect, avoidance=avoidance)
+            group = known[identity] = PodClass(len(found), pod, labels, volumes, moved, rungs)
+            found.append(group)
+        group.pods.append(pod)
+    for group in found:
+        if len(group.pods) > 1:
+            group.pods.sort(key=order.within)
+    found.sort(key=order.between)
+    return found
+
+
+class _Order:
+    """Large before small, old before young."""
+
+    @staticmethod
+    def within(pod: Pod) -> tuple[datetime, str]:
+        return pod.metadata.creation_timestamp or _BEGINNING, pod.metadata.uid
+
+    def between(self, group: PodClass) -> tuple[int, int, datetime, str, int]:
+        want = group.requests
+        return (-want.get("cpu", 0), -want.get("memory", 0), *self.within(group.pods[0]), group.number)
+
+
+def _spreads(pod: Pod, problem: Problem) -> tuple[TopologySpreadConstraint, ...]:
+    own = pod.spec.topology_spread_constraints
+    return own or problem.spread_defaults.get(pod.key, own)
+
+
+def _specs(problem: Problem) -> tuple[dict[int, int], frozenset[str]]:
+    """Number the different pod specs, and collect the label keys that any selector mentions."""
+    numbers: dict[int, int] = {}
+    known: dict[bytes, int] = {}
+    keys: set[str] = set()
+    for pod in problem.pods:
+        spec = pod.spec
+        if id(spec) in numbers:
+            continue
+        encoded = _ENCODER.encode(spec)
+        if encoded not in known:
+            known[encoded] = len(known)
+            keys.update(_keys_of_spec(spec))
+        numbers[id(spec)] = known[encoded]
+    seen: set[int] = set()
+    for located in problem.located:
+        if id(located.pod.spec) not in seen:
+            seen.add(id(located.pod.spec))
+            keys.update(_keys_of_terms(required_apart(located.pod.spec)))
+    for spreads in problem.spread_defaults.values():
+        keys.update(_keys_of_spreads(spreads))
+    return numbers, frozenset(keys)
+
+
+def _keys_of_spec(spec: PodSpec) -> Iterator[str]:
+    yield from _keys_of_spreads(spec.topology_spread_constraints)
+    if spec.affinity is None:
+        return
+    for side in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
+        if side is not None:
+            yield from _keys_of_terms(side.required_during_scheduling_ignored_during_execution)
+            weighted = side.preferred_during_scheduling_ignored_during_execution
+            yield from _keys_of_terms([each.pod_affinity_term for each in weighted])
+
+
+def _keys_of_spreads(spreads: Iterable[TopologySpreadConstraint]) -> Iterator[str]:
+    for spread in spreads:
+        yield from _keys_of_selector(spread.label_selector)
+        yield from spread.match_label_keys
+
+
+def _keys_of_terms(terms: Sequence[PodAffinityTerm]) -> Iterator[str]:
+    for term in terms:
+        yield from _keys_of_selector(term.label_selector)
+        yield from term.match_label_keys
+        yield from term.mismatch_label_keys
+
+
+def _keys_of_selector(selector: LabelSelector | None) -> Iterator[str]:
+    if selector is not None:
+        yield from selector.match_labels
+        yield from (entry.key for entry in selector.match_expressions)

@@ -1,0 +1,263 @@
+"""
+From numbers back to names: what a finished run means as a plan.
+
+Which machine would be bought is worked out for all claims at once; the long list of types
+that would do as well is worked out for one claim, when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karpenter.api.labels import (
+    CAPACITY_OVERLAY_APPLIED,
+    CAPACITY_TYPE,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    MIN_VALUES_RELAXED,
+    PRICE_OVERLAY_APPLIED,
+)
+from karpenter.core.model.labels import Requirement
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.scheduling.plan import NewNode, Purchase
+from karpenter.core.scheduling.problem import MAX_INSTANCE_TYPES
+from karpenter.core.scheduling.scarce import fitting
+from karpenter.core.scheduling.universe import to_bits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from karpenter.core.scheduling.run import Run
+    from karpenter.core.scheduling.states import State
+
+_CHUNK = 4096
+
+
+class ClaimFitting:
+    """What one claim of a run could be bought as."""
+
+    __slots__ = ("_bits", "_least", "_relaxed", "_reserved", "_state", "_used")
+
+    def __init__(self, run: Run, claim: int) -> None:
+        self._state = run.claims.states[claim]
+        self._used = tuple(run.claims.used[:, claim].tolist())
+        self._reserved = run.reservations.held(claim)
+        self._least = run.least.get(claim, {})
+        self._relaxed = claim in run.relaxed
+        self._bits = 0
+
+    def bits(self) -> int:
+        """Return the offerings that would do."""
+        if not self._bits:
+            bits = fitting(self._state, self._used)
+            if self._reserved:
+                offerings = self._state.template.universe.offerings
+                bits &= to_bits(np.array([o.reservation_id in self._reserved for o in offerings], bool))
+            self._bits = bits
+        return self._bits
+
+    def type_names(self) -> tuple[str, ...]:
+        """Return every type that would do, cheapest first, as many as one claim may name."""
+        universe = self._state.template.universe
+        flags = universe.flags(self.bits())
+        cheapest = np.full(len(universe.types), np.inf)
+        np.minimum.at(cheapest, universe.owner[flags], universe.price[flags])
+        order = np.argsort(cheapest, kind="stable")
+        kinds = order[np.isfinite(cheapest[order])].tolist()
+        return tuple(universe.types[kind].name for kind in self._with_variety(kinds))
+
+    def _with_variety(self, kinds: list[int]) -> list[int]:
+        """Cut the list to what one claim may name, keeping the least choice of values that it must have."""
+        if len(kinds) <= MAX_INSTANCE_TYPES or not self._least:
+            return kinds[:MAX_INSTANCE_TYPES]
+        types = self._state.template.universe.types
+        kept: list[int] = []
+        for key, least in self._least.items():
+            seen: set[str] = set()
+            for kind in kinds:
+                values = types[kind].requirements[key].values
+                if len(seen) < least and not values <= seen:
+                    seen |= values
+                    kept.append(kind)
+        wanted = set(kept[:MAX_INSTANCE_TYPES])
+        for kind in kinds:
+            if len(wanted) == MAX_INSTANCE_TYPES:
+                break
+            wanted.add(kind)
+        return [kind for kind in kinds if kind in wanted]
+
+    def requirements(self, types: tuple[str, ...]) -> Requirements:
+        """Return what the claim would carry."""
+        universe = self._state.template.universe
+        found = self._state.requirements.without(HOSTNAME)
+        narrow = [Requirement(INSTANCE_TYPE, frozenset(types))]
+        capacity_types = universe.values(CAPACITY_TYPE, self.bits())
+        narrow.append(Requirement(CAPACITY_TYPE, capacity_types))
+        if self._reserved:
+            ids = [
+                r
+                for o in universe.offerings
+                if o.reservation_id in self._reserved
+                for r in o.requirements
+                if r.values == {o.reservation_id}
+            ]
+            narrow.append(Requirement(ids[0].key, frozenset(self._reserved)))
+        found = found.intersect(Requirements.of(narrow))
+        if self._relaxed:
+            found = Requirements.of(
+                Requirement(r.key, r.values, r.complement, r.gte, r.lte, self._least.get(r.key, r.min_values))
+                for r in found
+            )
+        return found
+
+    def requests(self) -> Mapping[str, int]:
+        """Return what the pods ask for, and the least that daemons add on any type."""
+        template = self._state.template
+        axis = template.universe.axis
+        total = {name: amount for name, amount in zip(axis, self._used, strict=True) if amount}
+        overheads = [template.overhead[kind] for kind in template.universe.types_of(self.bits())]
+        for name in {name for each in overheads for name in each}:
+            least = min(each.get(name, 0) for each in overheads)
+            if least:
+                total[name] = total.get(name, 0) + least
+        return total
+
+
+def new_nodes(run: Run) -> tuple[NewNode, ...]:
+    """Return the claims of a run as machines to launch."""
+    pods = _pods_of(run)
+    bought = _purchases(run)
+    numbers: dict[str, int] = defaultdict(int)
+    found = []
+    for claim in range(run.claims.count):
+        state = run.claims.states[claim]
+        pool = state.template.pool
+        numbers[pool.name] += 1
+        universe = state.template.universe
+        offering = universe.offerings[bought[claim]]
+        kind = universe.types[int(universe.owner[bought[claim]])]
+        found.append(
+            NewNode(
+                name=f"{pool.name}-{numbers[pool.name]}",
+                pool=pool.name,
+                purchase=Purchase(
+                    instance_type=kind.name,
+                    zone=offering.zone,
+                    capacity_type=offering.capacity_type,
+                    price=offering.price,
+                    reservation_id=offering.reservation_id,
+                ),
+                pods=tuple(pods[run.nodes.count + claim]),
+                fitting=ClaimFitting(run, claim),
+                annotations=_annotations(run, claim, kind.name),
+                taints=pool.taints,
+                startup_taints=pool.startup_taints,
+                labels=_labels(run, state),
+                allocatable=kind.allocatable,
+            )
+        )
+    return tuple(found)
+
+
+def placed(run: Run) -> dict[str, tuple[str, ...]]:
+    """Return which pods go to which existing node."""
+    pods = _pods_of(run)
+    return {
+        node.name: tuple(pods[number]) for number, node in enumerate(run.problem.nodes) if pods.get(number)
+    }
+
+
+def hourly(run: Run) -> float:
+    """Return what the machines of a run cost per hour."""
+    if not run.claims.count:
+        return 0.0
+    bought = _purchases(run)
+    return float(
+        sum(run.claims.states[c].template.universe.price[o] for c, o in enumerate(bought.tolist()))
+    )
+
+
+def _pods_of(run: Run) -> dict[int, list[str]]:
+    """Return pod keys per bin; the pods of a class are interchangeable and dealt out in order."""
+    dealt: dict[int, int] = defaultdict(int)
+    found: dict[int, list[str]] = defaultdict(list)
+    for move in run.moves:
+        start = dealt[move.wish.of.number]
+        dealt[move.wish.of.number] = start + move.count
+        found[move.bin].extend(pod.key for pod in move.wish.of.pods[start : start + move.count])
+    return found
+
+
+def _purchases(run: Run) -> NDArray[np.int64]:
+    """Return the cheapest offering of every claim, by number in its universe."""
+    count = run.claims.count
+    bought = np.zeros(count, np.int64)
+    numbers = run.claims.state[:count]
+    for number in np.unique(numbers).tolist():
+        members = np.flatnonzero(numbers == number)
+        state = run.states.all[number]
+        if state.template.reserves:
+            for claim in members.tolist():
+                bought[claim] = _cheapest(state, ClaimFitting(run, claim).bits())
+            continue
+        for start in range(0, len(members), _CHUNK):
+            some = members[start : start + _CHUNK]
+            bought[some] = _cheapest_of_many(state, run.claims.used[:, some])
+    return bought
+
+
+def _cheapest(state: State, bits: int) -> int:
+    universe = state.template.universe
+    candidates = np.flatnonzero(universe.flags(bits))
+    return int(candidates[universe.price[candidates].argmin()])
+
+
+def _cheapest_of_many(state: State, used: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the cheapest offering with room, for many claims in one state (``used[resource, claim]``)."""
+    universe = state.template.universe
+    candidates = np.flatnonzero(universe.flags(state.bits))
+    candidates = candidates[np.argsort(universe.price[candidates], kind="stable")]
+    _, first = np.unique(universe.owner[candidates], return_index=True)
+    candidates = candidates[np.sort(first)]  # the cheapest offering of each type, cheapest type first
+    found = np.zeros(used.shape[1], np.int64)
+    todo = np.arange(used.shape[1])
+    for offering in candidates.tolist():
+        room = universe.room[universe.owner[offering]]
+        fits = (used[:, todo] <= room[:, None]).all(axis=0)
+        found[todo[fits]] = offering
+        todo = todo[~fits]
+        if not len(todo):
+            break
+    return found
+
+
+def _labels(run: Run, state: State) -> dict[str, str]:
+    """Return the labels a node is sure to have; a custom label with a choice gets one of its values."""
+    rules = run.problem.rules
+    labels = dict(state.template.pool.labels) | state.requirements.labels()
+    for each in state.requirements:
+        if each.key not in labels and each.key not in rules.well_known and not rules.is_restricted(each.key):
+            sample = each.sample()
+            if sample:
+                labels[each.key] = sample
+    labels.pop(HOSTNAME, None)
+    return labels
+
+
+def _annotations(run: Run, claim: int, kind: str) -> dict[str, str]:
+    pool = run.claims.states[claim].template.pool
+    price, capacity = pool.overlaid.get(kind, (False, False))
+    found = dict(pool.annotations)
+    found[MIN_VALUES_RELAXED] = "true" if claim in run.relaxed else "false"
+    if price:
+        found[PRICE_OVERLAY_APPLIED] = "true"
+    if capacity:
+        found[CAPACITY_OVERLAY_APPLIED] = "true"
+    return found
+
+

@@ -1,0 +1,182 @@
+"""
+Counting groups: how many pods of a kind there are in each domain of a label.
+
+A spread constraint, an affinity term and an anti-affinity term are all the same thing
+to count: pods that a selector picks in some namespaces, per value of a topology key. A
+group is shared by everyone who states the same. What a count permits is asked here;
+which bin a pod then takes is the packer's business.
+
+The domains of ``kubernetes.io/hostname`` are the bins themselves, counted by number.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from karpenter.api.labels import HOSTNAME
+from karpenter.api.placement import Toleration
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.model.selectors import Selector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from karpenter.core.model.labels import Requirement
+
+_SPARSE: Final = 48
+"""Up to so many bins a dictionary is smaller and quicker than an array."""
+
+
+class Kind(Enum):
+    """What a group is counted for."""
+
+    SPREAD = "topology spread"
+    NEAR = "pod affinity"
+    APART = "pod anti-affinity"
+    KEPT_OFF = "anti-affinity of another pod"
+    """Counts the pods that refuse company; asked by the pods that they refuse."""
+
+
+class NodeFilter(msgspec.Struct, frozen=True):
+    """Which nodes a spread constraint counts."""
+
+    alternatives: tuple[Requirements, ...] = ()
+    """One must hold; none means every node."""
+
+    tolerations: tuple[Toleration, ...] | None = None
+    """None means that taints do not matter."""
+
+
+class GroupKey(msgspec.Struct, frozen=True):
+    """What makes two groups the same."""
+
+    kind: Kind
+    key: str
+    namespaces: frozenset[str] | None
+    """None means every namespace."""
+
+    selector: Selector
+    max_skew: int = 0
+    min_domains: int = 0
+    filter: NodeFilter = NodeFilter()
+
+
+class Group:
+    """The counts of one group."""
+
+    __slots__ = ("counts", "hosts", "key", "kind", "spec", "version")
+
+    def __init__(self, spec: GroupKey) -> None:
+        self.spec = spec
+        self.key = spec.key
+        self.kind = spec.kind
+        self.counts: dict[str, int] = {}
+        """Domain to count, zero for domains that are merely possible."""
+
+        self.hosts = HostCounts()
+        self.version = 0
+
+    @property
+    def by_host(self) -> bool:
+        """Whether the domains are the bins themselves."""
+        return self.key == HOSTNAME
+
+    def selects(self, namespace: str, labels: dict[str, str]) -> bool:
+        """Return whether pods like this are picked by the group's selector."""
+        spec = self.spec
+        return (spec.namespaces is None or namespace in spec.namespaces) and spec.selector.matches(labels)
+
+    def know(self, domains: Iterable[str]) -> None:
+        """Register domains that pods could be in."""
+        for domain in domains:
+            self.counts.setdefault(domain, 0)
+
+    def add(self, domain: str, count: int = 1) -> None:
+        """Count pods in a domain."""
+        self.counts[domain] = self.counts.get(domain, 0) + count
+        self.version += 1
+
+    def permitted(self, strict: Requirement, *, counts_itself: bool) -> dict[str, int] | None:
+        """
+        Return the domains a pod may go to, with their counts; None asks for a first domain.
+
+        `strict` is what the pod itself allows; `counts_itself` says that the group's selector
+        picks the pod.
+        """
+        mine = {d: c for d, c in self.counts.items() if strict.allows(d)}
+        match self.kind:
+            case Kind.SPREAD:
+                return self._level(mine, counts_itself=counts_itself)
+            case Kind.NEAR:
+                taken = {d: c for d, c in mine.items() if c}
+                return None if not taken and counts_itself else taken
+            case _:
+                return {d: 0 for d, c in mine.items() if not c}
+
+    def _level(self, mine: dict[str, int], *, counts_itself: bool) -> dict[str, int]:
+        least = min(mine.values(), default=0) if len(mine) >= self.spec.min_domains else 0
+        ceiling = self.spec.max_skew + least - counts_itself
+        return {d: c for d, c in mine.items() if c <= ceiling}
+
+
+class HostCounts:
+    """Pods per bin, kept small while few bins have any."""
+
+    __slots__ = ("_dense", "_sparse", "elsewhere")
+
+    def __init__(self) -> None:
+        self._sparse: dict[int, int] = {}
+        self._dense: NDArray[np.int32] | None = None
+        self.elsewhere = 0
+        """Pods on nodes that are no bins of this run."""
+
+    def __bool__(self) -> bool:
+        return bool(self.elsewhere or self._sparse or self._dense is not None)
+
+    def __getitem__(self, number: int) -> int:
+        if self._dense is None:
+            return self._sparse.get(number, 0)
+        return int(self._dense[number]) if number < len(self._dense) else 0
+
+    def add(self, number: int, count: int = 1) -> None:
+        """Count pods on a bin."""
+        if self._dense is None:
+            self._sparse[number] = self._sparse.get(number, 0) + count
+            if len(self._sparse) > _SPARSE:
+                self._spread_out()
+            return
+        if number >= len(self._dense):
+            wider = np.zeros(max(2 * len(self._dense), number + 1), np.int32)
+            wider[: len(self._dense)] = self._dense
+            self._dense = wider
+        self._dense[number] += count
+
+    def of(self, first: int, last: int) -> NDArray[np.int32]:
+        """Return the counts of the bins from `first` up to `last`."""
+        found = np.zeros(last - first, np.int32)
+        if self._dense is None:
+            for number, count in self._sparse.items():
+                if first <= number < last:
+                    found[number - first] = count
+            return found
+        known = self._dense[first:last]
+        found[: len(known)] = known
+        return found
+
+    def taken(self) -> list[int]:
+        """Return the bins that have any."""
+        if self._dense is None:
+            return sorted(self._sparse)
+        return [int(number) for number in np.flatnonzero(self._dense)]
+
+    def _spread_out(self) -> None:
+        self._dense = np.zeros(2 * (max(self._sparse) + 1), np.int32)
+        for number, count in self._sparse.items():
+            self._dense[number] = count
+        self._sparse = {}

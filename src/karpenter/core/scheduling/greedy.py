@@ -1,0 +1,199 @@
+"""
+First come, first served: the packing that everything else is measured against.
+
+Classes are placed from the largest pod down. A pod goes to the first existing node that
+takes it, else to the claim with the fewest pods that does, else to a new claim of the
+first pool that can serve it; if nothing helps it gives up one preference and tries again.
+Pods that wait for company are tried again as long as anything moves.
+
+All pods of a class whose chances only ever shrink are placed together; a class whose
+chances depend on counts goes pod by pod, but keeps what it has learned between pods.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from karpenter.core.scheduling.stepper import Stepper
+from karpenter.core.scheduling.waterfill import level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from karpenter.core.scheduling.classes import PodClass
+    from karpenter.core.scheduling.run import Run
+    from karpenter.core.scheduling.states import State
+    from karpenter.core.scheduling.templates import Template
+    from karpenter.core.scheduling.wishes import Wish
+
+_FEW: Final = 16
+"""Up to so many pods, one at a time is quicker than working out a level."""
+
+_TAKEN: Final = int(np.iinfo(np.int64).max)
+
+
+def pack(run: Run, waiting: dict[int, int]) -> dict[int, int]:
+    """
+    Place what can be placed; `waiting` is pods per class number.
+
+    Returns what is left, per class number.
+    """
+    queue = [each for each in run.encoded.classes if waiting.get(each.number)]
+    left = dict(waiting)
+    while queue:
+        again, moved = [], False
+        for each in queue:
+            if run.stop():
+                return {n: c for n, c in left.items() if c}
+            before = left[each.number]
+            left[each.number] = place_class(run, each, before)
+            moved |= left[each.number] < before
+            if left[each.number] and any(w.demands.waits_for_company for w in run.wishes[each.number]):
+                again.append(each)
+        queue = again if moved else []
+    return {n: c for n, c in left.items() if c}
+
+
+def place_class(run: Run, each: PodClass, count: int) -> int:
+    """Place pods of one class; return how many are left."""
+    wishes = run.wishes[each.number]
+    if any(wish.demands.waits_for_company for wish in wishes):
+        return Stepper(run, wishes).place(count)
+    for wish in wishes:
+        count = place_together(run, wish, count)
+        if not count:
+            break
+    return count
+
+
+def place_together(run: Run, wish: Wish, count: int) -> int:
+    """Place pods whose chances only shrink; return how many are left."""
+    if run.nodes.count:
+        count = _onto_nodes(run, wish, count)
+    if count and run.claims.count:
+        count = _onto_claims(run, wish, count)
+    return _onto_new(run, wish, count, run.templates) if count else 0
+
+
+def _onto_nodes(run: Run, wish: Wish, count: int) -> int:
+    candidates = run.nodes_for(wish)
+    if not len(candidates):
+        return count
+    most = run.nodes.room_for(candidates, wish.of.want)
+    caps = wish.host_caps(0, run.nodes.count)
+    if caps is not None:
+        most = np.minimum(most, caps[candidates])
+    if wish.of.volumes.claims or wish.of.ports:
+        most = np.minimum(most, 1)
+    for node, limit in zip(candidates.tolist(), most.tolist(), strict=True):
+        if limit and run.fits_ports(wish, node) and run.fits_volumes(wish, node):
+            taken = min(limit, count)
+            run.put_on_node(wish, node, taken)
+            count -= taken
+            if not count:
+                break
+    return count
+
+
+def _onto_claims(run: Run, wish: Wish, count: int) -> int:
+    room = run.claims.with_room(wish.of.want)
+    caps = wish.host_caps(run.nodes.count, run.nodes.count + run.claims.count)
+    if caps is not None:
+        room &= caps > 0
+    candidates = np.flatnonzero(room)
+    if not len(candidates):
+        return count
+    if count <= _FEW or caps is not None or wish.volumes or any(map(run.is_scarce, run.templates)):
+        return _one_by_one(run, wish, count, candidates)
+    return _levelled(run, wish, count, candidates)
+
+
+def _one_by_one(run: Run, wish: Wish, count: int, candidates: NDArray[np.int64]) -> int:
+    order = run.claims.pods[candidates]
+    while count:
+        position = int(order.argmin())
+        if order[position] == _TAKEN:
+            return count
+        claim = int(candidates[position])
+        state = run.claim_way(wish, claim)
+        if state is None:
+            order[position] = _TAKEN
+            continue
+        run.put_on_claim(wish, claim, state)
+        order[position] += 1
+        count -= 1
+    return 0
+
+
+def _levelled(run: Run, wish: Wish, count: int, candidates: NDArray[np.int64]) -> int:
+    """Fill the emptiest claims first, all at once: the same as one by one, in one pass."""
+    targets, most = reachable(run, wish, candidates)
+    taken = level(run.claims.pods[candidates], most, count)
+    for position in np.flatnonzero(taken).tolist():
+        target = targets[position]
+        assert target is not None
+        run.put_on_claim(wish, int(candidates[position]), target, int(taken[position]))
+    return count - int(taken.sum())
+
+
+def reachable(
+    run: Run, wish: Wish, candidates: NDArray[np.int64]
+) -> tuple[list[State | None], NDArray[np.int64]]:
+    """Return what each claim would become by taking such pods, and how many it has room for."""
+    choices = run.choices(wish)
+    numbers = run.claims.state[candidates]
+    targets: list[State | None] = [None] * len(candidates)
+    most = np.zeros(len(candidates), np.int64)
+    for number in np.unique(numbers).tolist():
+        ways = choices.ways(run.states.all[number])
+        if not ways:
+            continue
+        members = np.flatnonzero(numbers == number)
+        most[members] = room_for_many(run, ways[0], candidates[members], wish.of.vector)
+        for position in members.tolist():
+            targets[position] = ways[0]
+    return targets, most
+
+
+def room_for_many(
+    run: Run, state: State, claims: NDArray[np.int64], want: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return how many pods like this each of `claims` has room for once it is in `state`."""
+    used = run.claims.used[:, claims]
+    best = np.zeros(len(claims), np.int64)
+    asked = want > 0
+    for row in state.frontier:
+        left = row[:, None] - used
+        count = (left[asked] // want[asked][:, None]).min(axis=0)
+        count[(left < 0).any(axis=0)] = 0
+        np.maximum(best, count, out=best)
+    return best
+
+
+def _onto_new(run: Run, wish: Wish, count: int, templates: Iterable[Template]) -> int:
+    for template in templates:
+        while count:
+            opening = run.opening(wish, template)
+            if opening is None:
+                break
+            count -= fill_new(run, wish, opening.state, count, run.open(wish, opening))
+        if not count:
+            break
+    return count
+
+
+def fill_new(run: Run, wish: Wish, state: State, count: int, claim: int) -> int:
+    """Fill a claim that was just opened; return how many pods it took."""
+    if run.is_scarce(state.template):
+        taken = 0
+        while taken < count and (way := run.claim_way(wish, claim)) is not None:
+            run.put_on_claim(wish, claim, way)
+            taken += 1
+        return taken
+    most = min(run.claims.room_for(claim, state, wish.of.want), wish.host_cap(run.nodes.count + claim), count)
+    run.put_on_claim(wish, claim, state, most)
+    return most

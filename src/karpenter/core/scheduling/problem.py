@@ -1,0 +1,153 @@
+"""
+What the solver is asked: pods to place, the nodes there are, and what may be bought.
+
+Everything is a value that was worked out before: which pods count, what their
+volumes demand, how much room a node has left, what a pool may still launch. The
+solver itself reads nothing else, so a saved problem can be solved again.
+
+How a problem is put together from cluster objects is in ``core.state``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from karpenter.api.labels import LabelRules
+from karpenter.api.node import Taint
+from karpenter.api.pod import Pod
+from karpenter.core.model.catalog import InstanceType
+from karpenter.core.model.ports import HostPort
+from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
+
+if TYPE_CHECKING:
+    from karpenter.api.placement import TopologySpreadConstraint
+
+MAX_INSTANCE_TYPES: Final = 600
+"""How many instance types one claim may name."""
+
+
+class PodVolumes(msgspec.Struct, frozen=True):
+    """What the volumes of one pod demand of its node."""
+
+    alternatives: tuple[Requirements, ...] = ()
+    """Places from which every volume can be reached; one of them must hold. None: anywhere."""
+
+    claims: Mapping[str, frozenset[str]] = {}
+    """CSI driver to the claims that the pod mounts through it."""
+
+
+NO_VOLUMES: Final = PodVolumes()
+
+
+class Existing(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that is there, or a claim on its way: room that is paid for already."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...] = ()
+    free: Mapping[str, int]
+    """What is left after bound pods and after daemons that are still to come."""
+
+    initialized: bool = True
+    ports: tuple[HostPort, ...] = ()
+    volumes: Mapping[str, frozenset[str]] = {}
+    volume_limits: Mapping[str, int] = {}
+    quiet: bool = False
+    """Inside its quiet time: takes pods that wait, but none that are moved for savings."""
+
+
+class Located(msgspec.Struct, frozen=True):
+    """A pod that runs somewhere: it counts for spread and affinity."""
+
+    pod: Pod
+    node: str
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A node as topology sees it, whether or not it takes pods."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...] = ()
+
+
+class Pool(msgspec.Struct, frozen=True, kw_only=True):
+    """What a NodePool may launch at this moment."""
+
+    name: str
+    requirements: Requirements
+    """Requirements and labels of the template, as one."""
+
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    startup_taints: tuple[Taint, ...] = ()
+    types: tuple[InstanceType, ...] = ()
+    limits: Mapping[str, int] = {}
+    """What the pool's limits leave, per limited resource; `nodes` counts machines."""
+
+    overlaid: Mapping[str, tuple[bool, bool]] = {}
+    """Instance types whose price, and whose capacity, an overlay has changed."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How to decide where the problem leaves room."""
+
+    preferences: Literal["Respect", "Ignore"] = "Respect"
+    min_values: Literal["Strict", "BestEffort"] = "Strict"
+    packing: Literal["price", "greedy"] = "price"
+    """`price` looks for the cheapest machines; `greedy` fills the fewest, first come first served."""
+
+    reserved: Literal["strict", "fallback"] = "strict"
+    effort: int = 400
+    """Rounds of improvement the packer may spend; more is cheaper and slower."""
+
+    seed: int = 0
+    stop: Callable[[], bool] | None = None
+    """Asked between steps; True ends the search with what there is."""
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything one run of the solver depends on."""
+
+    pods: tuple[Pod, ...]
+    nodes: tuple[Existing, ...] = ()
+    """In the order in which they are tried."""
+
+    pools: tuple[Pool, ...] = ()
+    """In the order in which they are tried."""
+
+    daemons: tuple[Pod, ...] = ()
+    volumes: Mapping[str, PodVolumes] = {}
+    """By pod key; a pod without an entry has no volumes that matter."""
+
+    located: tuple[Located, ...] = ()
+    places: tuple[Place, ...] = ()
+    namespaces: Mapping[str, Mapping[str, str]] = {}
+    """Namespace to its labels."""
+
+    moved: frozenset[str] = frozenset()
+    """Keys of pods that run already and are only moved for savings."""
+
+    spread_defaults: Mapping[str, tuple[TopologySpreadConstraint, ...]] = {}
+    """By pod key: constraints for pods that state none."""
+
+    rules: LabelRules = LabelRules()
+    options: Options = Options()
+
+
+__all__ = [
+    "MAX_INSTANCE_TYPES",
+    "NOTHING_REQUIRED",
+    "NO_VOLUMES",
+    "Existing",
+    "Located",
+    "Options",
+    "Place",
+    "PodVolumes",
+    "Pool",
+    "Problem",
+]

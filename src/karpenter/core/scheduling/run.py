@@ -1,0 +1,302 @@
+"""
+One run of the solver: the bins, the counts, and the three moves a packer can make.
+
+A packer may put a pod on an existing node, on a claim of this run, or open a claim. Each
+move is checked here against everything that can forbid it, and recorded here in everything
+that later moves depend on, so that no packer can produce an invalid plan.
+
+Mutable and short-lived; made from a problem, read out as a plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+
+from karpenter.api.labels import NODES
+from karpenter.core.model.ports import first_clash
+from karpenter.core.scheduling.bins import Claims, Nodes
+from karpenter.core.scheduling.choices import Choices
+from karpenter.core.scheduling.domains import Kind
+from karpenter.core.scheduling.nodekinds import NodeKinds, asked_keys
+from karpenter.core.scheduling.scarce import Reservations, falls_short, fitting, variety
+from karpenter.core.scheduling.states import States
+from karpenter.core.scheduling.universe import amounts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from karpenter.core.model.ports import HostPort
+    from karpenter.core.scheduling.domains import Group
+    from karpenter.core.scheduling.encode import Encoded
+    from karpenter.core.scheduling.states import State
+    from karpenter.core.scheduling.templates import Template
+    from karpenter.core.scheduling.universe import Bits
+    from karpenter.core.scheduling.wishes import Wish
+
+
+class Move(NamedTuple):
+    """Pods of one class that went to one bin."""
+
+    wish: Wish
+    bin: int
+    count: int
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """How a new claim would start."""
+
+    state: State
+    least: dict[str, int] = {}
+    """The minimum of values per key, lowered where the policy allows it."""
+
+    relaxed: bool = False
+
+
+class Run:
+    """The state of one search."""
+
+    def __init__(self, encoded: Encoded) -> None:
+        problem = encoded.problem
+        self.problem = problem
+        self.encoded = encoded
+        self.templates: Sequence[Template] = encoded.templates
+        self.topology = encoded.fresh_topology()
+        self.wishes = encoded.wishes(self.topology)
+        every = [wish for wishes in self.wishes.values() for wish in wishes]
+        self.nodes = Nodes(amounts_of([node.free for node in problem.nodes], encoded.axis))
+        self.kinds = NodeKinds(problem.nodes, asked_keys(every))
+        self.quiet = np.array([node.quiet for node in problem.nodes], bool)
+        self.states = States(encoded.well_known)
+        self.claims = Claims(len(encoded.axis))
+        self.moves: list[Move] = []
+        self.least: dict[int, dict[str, int]] = {}
+        self.relaxed: set[int] = set()
+        self.reservations = Reservations(self.templates, strict=problem.options.reserved == "strict")
+        self.limits = [dict(template.pool.limits) for template in self.templates]
+        self._ports: dict[int, tuple[HostPort, ...]] = {}
+        self._volumes: dict[int, dict[str, frozenset[str]]] = {}
+        self._pending: dict[int, Counter[Group]] = {}
+        self._counting: dict[int, tuple[Group, ...]] = {}
+        self._choices: dict[int, Choices] = {}
+        self._admits: dict[tuple[int, Group], bool] = {}
+        self.stop = problem.options.stop or (lambda: False)
+
+    def choices(self, wish: Wish) -> Choices:
+        """Return the ways of a wish, remembered."""
+        found = self._choices.get(id(wish))
+        if found is None:
+            found = self._choices[id(wish)] = Choices(wish, self.states)
+        return found
+
+    # Existing nodes.
+
+    def nodes_for(self, wish: Wish) -> NDArray[np.int64]:
+        """Return the existing nodes that suit a wish and have room, company aside."""
+        suits = np.array([kind.suits(wish) for kind in self.kinds.all], bool)
+        room: NDArray[np.bool_] = suits[self.kinds.of]
+        if room.any():
+            room = room & self.nodes.with_room(wish.of.want)
+        return np.flatnonzero(room & ~self.quiet if wish.of.moved else room)
+
+    def node_takes(self, wish: Wish, node: int) -> bool:
+        """Return whether an existing node takes one more pod; its kind has been asked before."""
+        each = wish.of
+        if not self.nodes.fits(node, each.want) or wish.host_cap(node) < 1:
+            return False
+        return self.fits_ports(wish, node) and self.fits_volumes(wish, node)
+
+    def put_on_node(self, wish: Wish, node: int, count: int = 1) -> None:
+        """Put pods on an existing node."""
+        each = wish.of
+        self.nodes.take(node, each.vector, count)
+        self._record(wish, node, count)
+        labels = self.problem.nodes[node].labels
+        place = self.problem.nodes[node]
+        for group in self.counting(wish):
+            if not self.topology.admits_node(group, place):
+                continue
+            if group.by_host:
+                group.hosts.add(node, count)
+            elif group.key in labels:
+                group.add(labels[group.key], count)
+        if each.volumes.claims:
+            held = self._volumes_on(node)
+            for driver, claims in each.volumes.claims.items():
+                held[driver] = held.get(driver, frozenset()) | claims
+
+    def fits_ports(self, wish: Wish, number: int) -> bool:
+        """Return whether the host ports of a pod are free on a bin."""
+        return not wish.of.ports or first_clash(wish.of.ports, self._ports_on(number)) is None
+
+    def fits_volumes(self, wish: Wish, node: int) -> bool:
+        """Return whether a node can attach the volumes of a pod."""
+        limits = self.problem.nodes[node].volume_limits
+        held = self._volumes_on(node) if wish.of.volumes.claims else {}
+        return all(
+            len(held.get(driver, frozenset()) | claims) <= limits[driver]
+            for driver, claims in wish.of.volumes.claims.items()
+            if driver in limits
+        )
+
+    # Claims of this run.
+
+    def claim_way(self, wish: Wish, claim: int) -> State | None:
+        """Return what a claim would become by taking one more pod, or None when it cannot."""
+        number = self.nodes.count + claim
+        if wish.host_cap(number) < 1 or not self.fits_ports(wish, number):
+            return None
+        total = self.claims.total(claim, wish.of.want)
+        for state in self.choices(wish).ways(self.claims.states[claim]):
+            narrowed = self._beside_daemon_ports(wish, state)
+            if narrowed is not None and self._holds(claim, narrowed, total):
+                return narrowed
+        return None
+
+    def put_on_claim(self, wish: Wish, claim: int, state: State, count: int = 1) -> None:
+        """Put pods on a claim, which thereby becomes `state`."""
+        changed = state is not self.claims.states[claim]
+        self.claims.take(claim, state, wish.of.vector, count)
+        if state.template.reserves:
+            bits = fitting(state, self.claims.total(claim, wish.of.want, 0))
+            found = self.reservations.obtainable(claim, state.template, bits)
+            self.reservations.hold(claim, found or frozenset())
+        number = self.nodes.count + claim
+        self._record(wish, number, count)
+        for group in self.counting(wish):
+            if not self._admitted(state, group):
+                continue
+            if group.by_host:
+                group.hosts.add(number, count)
+            else:
+                self._count_domain(group, claim, state, count)
+        if changed and claim in self._pending:
+            self._settle(claim, state)
+
+    def opening(self, wish: Wish, template: Template) -> Opening | None:
+        """Return how a new claim of a template for a pod would start, or None when it cannot."""
+        if not self.may_open(template):
+            return None
+        if wish.host_cap(self.nodes.count + self.claims.count) < 1:
+            return None
+        for state in self.choices(wish).ways(self.base(template)):
+            narrowed = self._beside_daemon_ports(wish, state)
+            if narrowed is not None and narrowed.fits(wish.of.want):
+                found = self._start(wish, narrowed)
+                if found is not None:
+                    return found
+        return None
+
+    def may_open(self, template: Template) -> bool:
+        """Return whether the pool's limit on machines leaves one more."""
+        return self.limits[template.number].get(NODES, 1) > 0
+
+    def base(self, template: Template) -> State:
+        """Return the state in which an empty claim of a template starts now."""
+        bits = template.bits
+        if template.limits:
+            bits = template.affordable(self.limits[template.number])
+        return self.states.of(template, template.pool.requirements, bits)
+
+    def open(self, wish: Wish, opening: Opening) -> int:
+        """Open a claim for the pods of a wish; the first pod is yet to be put on it."""
+        state = opening.state
+        claim = self.claims.open(state)
+        if opening.least:
+            self.least[claim] = opening.least
+        if opening.relaxed:
+            self.relaxed.add(claim)
+        left = self.limits[state.template.number]
+        for name, amount in state.template.largest(state.bits, wish.of.want).items():
+            left[name] -= amount
+        if NODES in left:
+            left[NODES] -= 1
+        return claim
+
+    def is_scarce(self, template: Template) -> bool:
+        """Whether every pod on a claim of this template needs an exact look at its types."""
+        return bool(template.min_values) or template.reserves
+
+    # What is shared.
+
+    def counting(self, wish: Wish) -> tuple[Group, ...]:
+        """Return the groups that count the pods of a wish."""
+        found = self._counting.get(wish.of.number)
+        if found is None:
+            found = self._counting[wish.of.number] = self.topology.counting(wish.of)
+        return found
+
+    def _record(self, wish: Wish, number: int, count: int) -> None:
+        self.moves.append(Move(wish, number, count))
+        if wish.of.ports:
+            self._ports[number] = self._ports_on(number) + wish.of.ports
+
+    def _holds(self, claim: int, state: State, total: tuple[int, ...]) -> bool:
+        if not self.is_scarce(state.template):
+            return state.fits(total)
+        bits = fitting(state, total)
+        if not bits or falls_short(variety(state.template, bits), self.least.get(claim, {})):
+            return False
+        return not state.template.reserves or self.reservations.obtainable(claim, state.template, bits) is not None
+
+    def _start(self, wish: Wish, state: State) -> Opening | None:
+        template = state.template
+        if not self.is_scarce(template):
+            return Opening(state)
+        bits = fitting(state, wish.of.want)
+        if template.reserves and self.reservations.obtainable(None, template, bits) is None:
+            return None
+        found = variety(template, bits)
+        if not falls_short(found, template.min_values):
+            return Opening(state, dict(template.min_values))
+        if self.problem.options.min_values == "Strict":
+            return None
+        return Opening(state, {key: min(found[key], least) for key, least in template.min_values.items()}, relaxed=True)
+
+    def _beside_daemon_ports(self, wish: Wish, state: State) -> State | None:
+        """Leave out the types on which a daemon has taken a host port of the pod."""
+        template = state.template
+        if not wish.of.ports or not template.has_daemon_ports:
+            return state
+        free = np.array([first_clash(wish.of.ports, ports) is None for ports in template.ports], bool)
+        bits: Bits = template.universe.keep_types(state.bits, free)
+        return self.states.of(template, state.requirements, bits) if bits else None
+
+    def _count_domain(self, group: Group, claim: int, state: State, count: int) -> None:
+        domains = state.domains(group.key)
+        if group.kind in {Kind.APART, Kind.KEPT_OFF}:
+            for domain in domains or ():
+                group.add(domain, count)
+        elif domains is not None and len(domains) == 1:
+            group.add(next(iter(domains)), count)
+        else:
+            self._pending.setdefault(claim, Counter())[group] += count
+
+    def _settle(self, claim: int, state: State) -> None:
+        """Count the pods of a claim in the groups whose domain is settled by now."""
+        waiting = self._pending[claim]
+        for group in list(waiting):
+            domains = state.domains(group.key)
+            if domains is not None and len(domains) == 1:
+                group.add(next(iter(domains)), waiting.pop(group))
+
+    def _admitted(self, state: State, group: Group) -> bool:
+        key = (state.number, group)
+        if key not in self._admits:
+            self._admits[key] = self.topology.admits(group, state.requirements, state.template.pool.taints)
+        return self._admits[key]
+
+    def _ports_on(self, number: int) -> tuple[HostPort, ...]:
+        if number not in self._ports:
+            self._ports[number] = self.problem.nodes[number].ports if number < self.nodes.count else ()
+        return self._ports[number]
+
+    def _volumes_on(self, node: int) -> dict[str, frozenset[str]]:
+        if node not in self._volumes:
+            self._volumes[node] = dict(self.problem.nodes[node].volumes)
+        return self._volumes[node]

@@ -1,0 +1,128 @@
+"""
+Placing pod by pod, for classes whose chances come and go with counts.
+
+A zone that is full now is open again once the others have caught up, so every pod asks
+anew; but bins that can never take another pod of the class are forgotten for good, and
+what spread and affinity permit is asked per kind of node and per state, not per bin.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karpenter.core.scheduling.run import Run
+    from karpenter.core.scheduling.wishes import Wish
+
+_TAKEN: Final = int(np.iinfo(np.int64).max)
+
+
+class Stepper:
+    """One class, its readings, and the bins that may still take one of its pods."""
+
+    def __init__(self, run: Run, wishes: Sequence[Wish]) -> None:
+        self._run = run
+        self._fronts = [_Front(run, wish) for wish in wishes]
+
+    def place(self, count: int) -> int:
+        """Place up to `count` pods; return how many are left."""
+        while count and any(front.place_one() for front in self._fronts):
+            count -= 1
+        return count
+
+
+class _Front:
+    """The bins that may still take a pod of one wish."""
+
+    def __init__(self, run: Run, wish: Wish) -> None:
+        self._run = run
+        self._wish = wish
+        self._nodes = np.zeros(0, np.int64)
+        self._claims = np.zeros(0, np.int64)
+        self._seen = 0
+        if run.nodes.count:
+            self._nodes = run.nodes_for(wish)
+
+    def place_one(self) -> bool:
+        """Place one pod, or say that it cannot be placed."""
+        return self._onto_node() or self._onto_claim() or self._onto_new()
+
+    def _onto_node(self) -> bool:
+        if not len(self._nodes):
+            return False
+        run, wish = self._run, self._wish
+        kinds = run.kinds.of[self._nodes]
+        permitted = np.zeros(len(run.kinds.all), bool)
+        for number in np.unique(kinds).tolist():
+            permitted[number] = run.kinds.all[number].permits(wish)
+        full = []
+        found = False
+        for position in np.flatnonzero(permitted[kinds]).tolist():
+            node = int(self._nodes[position])
+            if run.node_takes(wish, node):
+                run.put_on_node(wish, node)
+                found = True
+                break
+            if not run.nodes.fits(node, wish.of.want):
+                full.append(position)
+        if full:
+            self._nodes = np.delete(self._nodes, full)
+        return found
+
+    def _onto_claim(self) -> bool:
+        run, wish = self._run, self._wish
+        self._notice_new_claims()
+        if not len(self._claims):
+            return False
+        choices = run.choices(wish)
+        numbers = run.claims.state[self._claims]
+        order = run.claims.pods[self._claims]
+        for number in np.unique(numbers).tolist():
+            if not choices.ways(run.states.all[number]):
+                order[numbers == number] = _TAKEN
+        full = []
+        found = False
+        while not found:
+            position = int(order.argmin())
+            if order[position] == _TAKEN:
+                break
+            claim = int(self._claims[position])
+            state = run.claim_way(wish, claim)
+            if state is None:
+                order[position] = _TAKEN
+                if self._is_full(claim):
+                    full.append(position)
+                continue
+            run.put_on_claim(wish, claim, state)
+            found = True
+        if full:
+            self._claims = np.delete(self._claims, full)
+        return found
+
+    def _is_full(self, claim: int) -> bool:
+        """Whether a claim can never take another pod of this wish."""
+        run, wish = self._run, self._wish
+        state = run.states.step(run.claims.states[claim], wish.requirements)
+        return state is None or not state.fits(run.claims.total(claim, wish.of.want))
+
+    def _notice_new_claims(self) -> None:
+        run = self._run
+        if self._seen < run.claims.count:
+            room = run.claims.with_room(self._wish.of.want)
+            room[: self._seen] = False
+            self._claims = np.concatenate([self._claims, np.flatnonzero(room)])
+            self._seen = run.claims.count
+
+    def _onto_new(self) -> bool:
+        run, wish = self._run, self._wish
+        for template in run.templates:
+            opening = run.opening(wish, template)
+            if opening is not None:
+                claim = run.open(wish, opening)
+                run.put_on_claim(wish, claim, opening.state)
+                return True
+        return False

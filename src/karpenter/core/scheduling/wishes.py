@@ -1,0 +1,119 @@
+"""
+One reading of one class, ready to be matched: what it needs and what it does to counts.
+
+Compiled once per class and rung, before anything is placed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karpenter.core.model.taints import tolerates
+from karpenter.core.scheduling.domains import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from karpenter.api.placement import Toleration
+    from karpenter.core.model.requirements import Requirements
+    from karpenter.core.scheduling.classes import PodClass
+    from karpenter.core.scheduling.domains import Group
+    from karpenter.core.scheduling.relax import Rung
+    from karpenter.core.scheduling.templates import Template
+    from karpenter.core.scheduling.topology import Demands, Topology
+
+_NO_LIMIT = int(np.iinfo(np.int32).max)
+
+
+class Wish:
+    """A class of pods that asks for everything on one rung of its ladder."""
+
+    __slots__ = ("_tolerated", "demands", "kinds", "of", "rung", "volumes")
+
+    def __init__(self, of: PodClass, rung: Rung, demands: Demands) -> None:
+        self.of = of
+        self.rung = rung
+        self.demands = demands
+        self.volumes = of.volumes.alternatives
+        self.kinds: dict[int, bool] = {}
+        """Which kinds of existing node suit, as far as that never changes."""
+
+        self._tolerated: dict[int, bool] = {}
+
+    @property
+    def requirements(self) -> Requirements:
+        """What the node must look like."""
+        return self.rung.requirements
+
+    @property
+    def strict(self) -> Requirements:
+        """What the node must look like, preferences aside."""
+        return self.rung.strict
+
+    @property
+    def tolerations(self) -> tuple[Toleration, ...]:
+        """Which taints do not matter."""
+        return self.rung.tolerations
+
+    def tolerates(self, template: Template) -> bool:
+        """Return whether the pods may run on nodes of a template."""
+        found = self._tolerated.get(template.number)
+        if found is None:
+            found = self._tolerated[template.number] = tolerates(self.tolerations, template.pool.taints)
+        return found
+
+    def host_cap(self, number: int) -> int:
+        """Return how many pods of the class one bin may still take, by what runs there."""
+        cap = 1 if self.of.ports else _NO_LIMIT
+        for asked in self.demands.hosts:
+            group = asked.group
+            cap = min(cap, _cap(group, group.hosts[number], counts_itself=asked.counts_itself))
+        return cap
+
+    def host_caps(self, first: int, last: int) -> NDArray[np.int64] | None:
+        """Return the caps of a range of bins; None when there are none."""
+        caps: NDArray[np.int64] | None = np.ones(last - first, np.int64) if self.of.ports else None
+        for asked in self.demands.hosts:
+            group = asked.group
+            found = _caps(group, group.hosts.of(first, last).astype(np.int64), counts_itself=asked.counts_itself)
+            caps = found if caps is None else np.minimum(caps, found)
+        return caps
+
+    def stamp(self) -> int:
+        """Return a figure that changes whenever a count that limits the class does."""
+        return sum(asked.group.version for asked in self.demands.domains)
+
+
+def _cap(group: Group, count: int, *, counts_itself: bool) -> int:
+    match group.kind:
+        case Kind.SPREAD:
+            left = group.spec.max_skew - count
+            return max(left, 0) if counts_itself else (_NO_LIMIT if left >= 0 else 0)
+        case Kind.NEAR:
+            return _NO_LIMIT if count or (counts_itself and not group.hosts) else 0
+        case _:
+            if count:
+                return 0
+            return 1 if counts_itself else _NO_LIMIT
+
+
+def _caps(group: Group, counts: NDArray[np.int64], *, counts_itself: bool) -> NDArray[np.int64]:
+    match group.kind:
+        case Kind.SPREAD:
+            left = group.spec.max_skew - counts
+            return np.maximum(left, 0) if counts_itself else np.where(left >= 0, _NO_LIMIT, 0)
+        case Kind.NEAR:
+            first = counts_itself and not group.hosts
+            return np.where((counts > 0) | first, _NO_LIMIT, 0)
+        case _:
+            return np.where(counts > 0, 0, 1 if counts_itself else _NO_LIMIT)
+
+
+def compile_wishes(classes: Sequence[PodClass], topology: Topology) -> dict[int, list[Wish]]:
+    """Return every class's readings in order, by class number."""
+    topology.prepare(classes)
+    return {each.number: [Wish(each, rung, topology.demands(each, rung)) for rung in each.rungs()] for each in classes}

@@ -1,0 +1,112 @@
+"""
+What a pod is to us: waiting, running, leaving, a daemon, protected.
+
+Small questions about one pod, each a function. Whether anything follows from the answer
+is decided elsewhere; the time is an argument.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT, NO_SCHEDULE
+from karpenter.api.node import Taint
+from karpenter.base.duration import DurationError, parse_duration
+from karpenter.core.model.taints import tolerates
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from karpenter.api.pod import Pod
+
+_DISRUPTED = Taint(key=DISRUPTED, effect=NO_SCHEDULE)
+
+
+def is_finished(pod: Pod) -> bool:
+    """Whether the pod has run to its end."""
+    return pod.status.phase in {"Succeeded", "Failed"}
+
+
+def is_leaving(pod: Pod) -> bool:
+    """Whether the pod has been asked to go."""
+    return pod.metadata.deletion_timestamp is not None
+
+
+def is_active(pod: Pod) -> bool:
+    """Whether the pod runs or will run, and stays."""
+    return not is_finished(pod) and not is_leaving(pod)
+
+
+def is_daemon(pod: Pod) -> bool:
+    """Whether the pod belongs to a DaemonSet."""
+    return any(o.kind == "DaemonSet" and o.api_version.startswith("apps/") for o in pod.metadata.owner_references)
+
+
+def is_mirror(pod: Pod) -> bool:
+    """Whether the pod is a node's own."""
+    return any(o.kind == "Node" for o in pod.metadata.owner_references)
+
+
+def belongs_to_stateful_set(pod: Pod) -> bool:
+    """Whether the pod is one of a StatefulSet."""
+    return any(o.kind == "StatefulSet" for o in pod.metadata.owner_references)
+
+
+def waits(pod: Pod) -> bool:
+    """Whether the pod wants a node and has none."""
+    return (
+        not pod.spec.node_name
+        and is_active(pod)
+        and not pod.spec.scheduling_gates
+        and not is_daemon(pod)
+        and not is_mirror(pod)
+    )
+
+
+def runs_again(pod: Pod) -> bool:
+    """Whether the pod would run again elsewhere if its node went away."""
+    stays = is_active(pod) or (belongs_to_stateful_set(pod) and is_leaving(pod) and not is_finished(pod))
+    return stays and not is_daemon(pod) and not is_mirror(pod)
+
+
+def tolerates_disruption(pod: Pod) -> bool:
+    """Whether the pod stays on a node that is being emptied."""
+    return tolerates(pod.spec.tolerations, [_DISRUPTED])
+
+
+def protection(pod: Pod, now: datetime) -> str:
+    """Return why the pod may not be disrupted by its own wish, or nothing."""
+    value = pod.metadata.annotations.get(DO_NOT_DISRUPT)
+    if value is None:
+        return ""
+    if value == "true":
+        return f"{DO_NOT_DISRUPT} is true"
+    seconds = _seconds(value)
+    if seconds is None or seconds <= 0:
+        return ""
+    start = pod.status.start_time
+    if start is None or (now - start).total_seconds() < seconds:
+        return f"{DO_NOT_DISRUPT} holds for {value} after its start"
+    return ""
+
+
+def is_protected(pod: Pod, now: datetime) -> bool:
+    """Whether the pod may not be disrupted by its own wish."""
+    return bool(protection(pod, now))
+
+
+def can_be_evicted(pod: Pod, now: datetime) -> bool:
+    """Whether emptying its node would evict the pod."""
+    return is_active(pod) and not tolerates_disruption(pod) and not is_mirror(pod) and not is_protected(pod, now)
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether the pod serves."""
+    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+
+
+def _seconds(value: str) -> float | None:
+    try:
+        return parse_duration(value).total_seconds()
+    except DurationError:
+        return None
