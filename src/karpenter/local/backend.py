@@ -11,10 +11,12 @@ import random
 import uuid
 from typing import TYPE_CHECKING
 
-from karpenter.local import fields, strategies
+from karpenter.local import conversion, fields, incoming, strategies
 from karpenter.local.admission import Admission
 from karpenter.local.entry import Object, key_of
 from karpenter.local.resources import Registry
+from karpenter.local.tables import registry
+from karpenter.local.tables.view import Table
 from karpenter.local.writing import Intent, create
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from karpenter.local.resources import Resource
     from karpenter.local.store import Store
     from karpenter.local.strategy import Strategy
+    from karpenter.local.views import View
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, no look-alikes: as the API server does
 _SUFFIX_LENGTH = 5
@@ -81,11 +84,15 @@ class Backend:
 
     def incoming(self, call: Call, value: Object, repeated: tuple[str, ...]) -> tuple[Object, list[str]]:
         """Return a body as it is stored, and warnings about it."""
-        return value, []
+        return incoming.built_in(call, value, repeated)
 
     def outgoing(self, resource: Resource, value: Object) -> Object:
         """Return a stored object in the version of `resource`."""
-        return value
+        return conversion.from_stored(resource, value)
+
+    def table_view(self, call: Call) -> View:
+        """Return the view that shows objects as rows of a table."""
+        return Table(registry.built_in(call.resource.table), self.clock.now, call.request.parameter("includeObject"))
 
     def selectable(self, resource: Resource) -> tuple[str, ...]:
         return ()

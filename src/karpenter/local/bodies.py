@@ -6,28 +6,36 @@ Only encodings and the outermost shape are judged here; fields and types are jud
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
 
-from karpenter.local import faults
+from karpenter.local import duplicates, faults, protobuf
 
 if TYPE_CHECKING:
     from karpenter.kube.transport import Request
-    from karpenter.local.entry import Object
 
 JSON = "application/json"
 YAML = "application/yaml"
-ACCEPTED = (JSON, YAML, "application/vnd.kubernetes.protobuf")
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+ACCEPTED = (JSON, YAML, PROTOBUF)
+
+_EXCERPT = 64
+_TYPE_META = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
+class Unreadable(ValueError):
+    """The bytes are not what their content type says."""
+
+
 class Body(msgspec.Struct, frozen=True):
-    """A decoded body, and the keys that it gave more than once."""
+    """A decoded body, and sentences about the keys that it gave more than once."""
 
     value: Any
     repeated: tuple[str, ...] = ()
@@ -38,28 +46,32 @@ def media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
-def read(request: Request) -> Body:
-    """Return the body of `request`, which must be JSON or YAML."""
-    kind = media_type(request.header("content-type")) or JSON
+def read(request: Request, kind: str) -> Body:
+    """Return the body of `request` as an object of `kind`, which only error messages need."""
+    encoding = media_type(request.header("content-type")) or JSON
     check_size(request)
-    if kind == JSON:
-        return parse_json(request.body)
-    if kind in {YAML, "application/x-yaml", "text/yaml"}:
-        return parse_yaml(request.body)
-    raise faults.unsupported_media_type(kind, ACCEPTED)
-
-
-def read_object(request: Request) -> tuple[Object, tuple[str, ...]]:
-    """Return the body as an object, and the keys that it repeats."""
-    body = read(request)
-    if not isinstance(body.value, dict):
-        text = request.body.decode(errors="replace")
+    try:
+        if encoding == JSON:
+            body = parse_json(request.body)
+        elif encoding in {YAML, "application/x-yaml", "text/yaml"}:
+            body = parse_yaml(request.body)
+        elif encoding == PROTOBUF:
+            body = Body(protobuf.decode(request.body))
+        else:
+            raise faults.unsupported_media_type(ACCEPTED)
+    except (Unreadable, protobuf.ProtobufError) as error:
+        shown = _shown(request.body)
         raise faults.bad_request(
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {json_type(body.value)} into Go value of "
-            f"type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string "
-            f'"json:\\"kind,omitempty\\"" }}: {text[:64]}'
+            f"the object provided is unrecognized (must be of type {kind}): {error} ({shown})"
+        ) from None
+    if body.value is None:
+        return Body({})
+    if not isinstance(body.value, dict):
+        raise faults.bad_request(
+            f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: "
+            f"json: cannot unmarshal {json_type(body.value)} into Go value of type {_TYPE_META} ({request.body[:32].hex()})"
         )
-    return body.value, body.repeated
+    return body
 
 
 def check_size(request: Request) -> None:
@@ -73,21 +85,26 @@ def parse_json(raw: bytes) -> Body:
     try:
         value = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise faults.bad_request(f"couldn't get version/kind; json parse error: {_why(raw, error)}") from None
+        raise Unreadable(f"couldn't get version/kind; json parse error: {_why(raw, error)}") from None
     if len(_encode(value)) == len(raw):
         return Body(value)  # nothing was dropped in between
-    return Body(value, _repeated(raw))
+    return Body(value, duplicates.in_json(raw))
 
 
 def parse_yaml(raw: bytes) -> Body:
-    """Return decoded YAML."""
+    """Return decoded YAML, which JSON is too."""
+    if raw[:1] == b"{":
+        try:
+            return parse_json(raw)
+        except Unreadable:
+            pass  # YAML in braces is still YAML
     try:
         value = yaml.load(raw, Loader=yaml.CSafeLoader)  # noqa: S506  CSafeLoader is the safe loader in C
         plain = _decode(_encode(value))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
         sentence = " ".join(str(error).split())
-        raise faults.bad_request(f"error converting YAML to JSON: yaml: {sentence}") from None
-    return Body(plain)
+        raise Unreadable(f"yaml: {sentence}") from None
+    return Body(plain, duplicates.in_yaml(raw))
 
 
 def json_type(value: Any) -> str:
@@ -115,15 +132,11 @@ def _why(raw: bytes, error: Exception) -> str:
     return f"invalid JSON: {error}"
 
 
-def _repeated(raw: bytes) -> tuple[str, ...]:
-    found: list[str] = []
-
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        seen = dict(items)
-        if len(seen) < len(items):
-            keys = [key for key, _ in items]
-            found.extend(dict.fromkeys(key for key in keys if keys.count(key) > 1))
-        return seen
-
-    json.loads(raw, object_pairs_hook=pairs)
-    return tuple(found)
+def _shown(raw: bytes) -> str:
+    if not raw:
+        return "<empty>"
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return raw[:_EXCERPT].hex()
+    return text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]} ..."

@@ -171,14 +171,16 @@ def method_not_allowed() -> Fault:
 
 def not_acceptable() -> Fault:
     """The client wants an encoding we do not speak."""
-    message = "only the following media types are accepted: application/json, application/yaml"
-    return Fault(406, "NotAcceptable", message)
+    known = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+    streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+    message = f"406: Not Acceptable\n\nAvailable representations: {known}, {streams}"
+    return Fault(406, "NotAcceptable", message, details={})
 
 
-def unsupported_media_type(got: str, accepted: "Sequence[str]") -> Fault:
+def unsupported_media_type(accepted: "Sequence[str]") -> Fault:
     """The client sends an encoding we do not speak."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
-    return Fault(415, "UnsupportedMediaType", message, details={} if got else None)
+    return Fault(415, "UnsupportedMediaType", message)
 
 
 def too_large() -> Fault:

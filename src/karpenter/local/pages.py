@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.kube.transport import Request, Response
-from karpenter.local import faults
+from karpenter.local import discovery, faults
 from karpenter.local.presenting import reply
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 
 def answer(backend: Backend, request: Request) -> Response:
     """Answer a request that names no kind."""
-    _ = backend
     path = request.path.rstrip("/") or "/"
     if request.method not in {"GET", "HEAD"}:
         raise faults.method_not_allowed()
@@ -26,7 +25,10 @@ def answer(backend: Backend, request: Request) -> Response:
         return reply(version())
     if path in _HEALTH or path.startswith(tuple(f"{page}/" for page in _HEALTH)):
         return Response(status=200, headers=(("content-type", "text/plain; charset=utf-8"),), body=b"ok")
-    raise faults.no_route()
+    found = discovery.answer(backend.registry, request)
+    if found is None:
+        raise faults.no_route()
+    return found
 
 
 def version() -> dict[str, str]:

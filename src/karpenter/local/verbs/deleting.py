@@ -14,7 +14,7 @@ import msgspec
 
 from karpenter.local import faults
 from karpenter.local.backend import stamp
-from karpenter.local.bodies import read_object
+from karpenter.local.bodies import read
 from karpenter.local.entry import Entry, Object
 from karpenter.local.presenting import reply, reply_raw
 from karpenter.local.request import is_dry_run
@@ -156,7 +156,7 @@ def read_options(call: Call) -> Options:
     """Return the options of a delete, from its body and its query."""
     body: Object = {}
     if call.request.body:
-        body, _ = read_object(call.request)
+        body = read(call.request, "DeleteOptions").value
     return options_from(body, dict(call.request.query))
 
 

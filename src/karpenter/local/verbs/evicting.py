@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karpenter.local import faults
-from karpenter.local.bodies import read_object
+from karpenter.local.bodies import read
 from karpenter.local.presenting import reply
 from karpenter.local.selectors import from_object
 from karpenter.local.verbs.deleting import options_from, remove
@@ -28,7 +28,7 @@ _RETRY = 10
 
 def evict(backend: Backend, call: Call) -> Response:
     """Delete a pod if every budget that covers it allows one more disruption."""
-    body, _ = read_object(call.request)
+    body = read(call.request, "Eviction").value
     entry = backend.entry(call.resource, call.namespace, call.name)
     if entry is None:
         raise faults.not_found(call.resource, call.name)

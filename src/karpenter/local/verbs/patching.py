@@ -31,7 +31,7 @@ def patch(backend: Backend, call: Call, view: View) -> Response:
         return backend.apply(call, view)
     accepted = (JSON_PATCH, MERGE, APPLY) if call.resource.custom else (JSON_PATCH, MERGE, STRATEGIC, APPLY)
     if language not in accepted:
-        raise faults.unsupported_media_type(language, accepted)
+        raise faults.unsupported_media_type(accepted)
     body = _decode(call.request.body)
     old = backend.entry(stored, call.namespace, call.name)
     if old is None:
@@ -62,6 +62,6 @@ def change(backend: Backend, call: Call, language: str, value: Object, body: Any
 def _decode(raw: bytes) -> Any:
     try:
         return bodies.parse_json(raw).value
-    except faults.Fault as fault:
-        why = fault.message.partition("json parse error: ")[2] or fault.message
+    except bodies.Unreadable as error:
+        why = str(error).partition("json parse error: ")[2] or str(error)
         raise faults.bad_request(f"error decoding patch: {why}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.local import faults
-from karpenter.local.bodies import read_object
+from karpenter.local.bodies import read
 from karpenter.local.verbs.binding import bind
 from karpenter.local.verbs.evicting import evict
 from karpenter.local.verbs.patching import patch
@@ -25,7 +25,7 @@ def answer(backend: Backend, call: Call, view: View) -> Response:
         case "status" | "finalize" | "ephemeralcontainers" | "resize":
             return {"get": get, "update": put, "patch": patch}[call.verb](backend, call, view)
         case "binding":
-            body, _ = read_object(call.request)
+            body = read(call.request, "Binding").value
             body.setdefault("metadata", {}).setdefault("name", call.name)
             return bind(backend, call.resource, call.namespace, body, dry_run=call.dry_run)
         case "eviction":
@@ -36,7 +36,7 @@ def answer(backend: Backend, call: Call, view: View) -> Response:
 
 def review(backend: Backend, call: Call) -> Response:
     """Answer a question: a binding, or a review of access."""
-    body, _ = read_object(call.request)
+    body = read(call.request, call.resource.kind).value
     if call.resource.plural == "bindings":
         pods = backend.registry.find("", "v1", "pods")
         assert pods is not None

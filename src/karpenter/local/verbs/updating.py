@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.local import faults, metadata
-from karpenter.local.bodies import read_object
+from karpenter.local.bodies import read
 from karpenter.local.presenting import reply_raw, warnings
 from karpenter.local.writing import Intent, create, update
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def put(backend: Backend, call: Call, view: View) -> Response:
     """Replace what is stored, if it is still what the client has seen."""
-    value, repeated = read_object(call.request)
-    value, warned = backend.incoming(call, value, repeated)
+    body = read(call.request, call.resource.kind)
+    value, warned = backend.incoming(call, body.value, body.repeated)
     meta = metadata.of(value)
     given = meta.get("name") or call.name
     if given != call.name:

@@ -1,0 +1,64 @@
+"""
+Keys that a body gives more than once.
+
+Decoders keep the last one and say nothing; field validation wants to know. Looked for only when a body may have some,
+because this is slow.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import yaml
+
+
+class _Seen(dict[str, Any]):
+    """A JSON object that remembers which of its keys were repeated."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def _pairs(items: list[tuple[str, Any]]) -> _Seen:
+    seen = _Seen(items)
+    if len(seen) < len(items):
+        keys = [key for key, _ in items]
+        seen.repeated = tuple(dict.fromkeys(key for key in keys if keys.count(key) > 1))
+    return seen
+
+
+def in_json(raw: bytes) -> tuple[str, ...]:
+    """Return a sentence for each repeated key of a JSON text."""
+    found: list[str] = []
+    _walk(json.loads(raw, object_pairs_hook=_pairs), "", found)
+    return tuple(found)
+
+
+def _walk(value: Any, path: str, found: list[str]) -> None:
+    if isinstance(value, _Seen):
+        prefix = f"{path}." if path else ""
+        found.extend(f'duplicate field "{prefix}{key}"' for key in value.repeated)
+        for key, part in value.items():
+            _walk(part, f"{prefix}{key}", found)
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            _walk(part, f"{path}[{index}]", found)
+
+
+def in_yaml(raw: bytes) -> tuple[str, ...]:
+    """Return a sentence for each repeated key of a YAML text."""
+    root = yaml.compose(raw, Loader=yaml.CSafeLoader)
+    found: list[str] = []
+    pending = [root] if root is not None else []
+    while pending:
+        node = pending.pop()
+        if isinstance(node, yaml.MappingNode):
+            seen: set[str] = set()
+            for key, value in node.value:
+                if key.value in seen:
+                    found.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+                seen.add(key.value)
+                pending.append(value)
+        elif isinstance(node, yaml.SequenceNode):
+            pending.extend(node.value)
+    return tuple(found)
