@@ -64,11 +64,10 @@ class Election:
     ) -> None:
         self._terms = terms or Terms()
         self._lock = LeaseLock(client, lock, clock=clock, duration=self._terms.duration)
-        self._identity = lock.identity
+        self._name = lock
         self._chance = chance
         self._renewed_at = 0.0
         self._leading = False
-        self._log = log.bind(lease=f"{lock.namespace}/{lock.name}", identity=lock.identity)
 
     @property
     def leading(self) -> bool:
@@ -137,7 +136,12 @@ class Election:
         return ours
 
     def _taken_over(self) -> bool:
-        return self.leader not in {"", self._identity}
+        return self.leader not in {"", self._name.identity}
+
+    @property
+    def _log(self) -> structlog.stdlib.BoundLogger:
+        name = self._name
+        return log.bind(lease=f"{name.namespace}/{name.name}", identity=name.identity)
 
     async def _stop(self, task: asyncio.Task[None]) -> bool:
         """Cancel the work and wait for its end, but not beyond the lease's."""

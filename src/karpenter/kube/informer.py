@@ -110,7 +110,6 @@ class Informer(Generic[H]):
         self._failures = 0
         self._must_list = True
         self._synced = asyncio.Event()
-        self._log = log.bind(kind=self._target.kind)
 
     @property
     def store(self) -> Store[H]:
@@ -207,6 +206,10 @@ class Informer(Generic[H]):
         wait = max(asked_wait(error), self._backoff.delay(self._failures, self._chance))
         self._log.warning("informer.failed", error=str(error), failures=self._failures, wait=round(wait, 3))
         await asyncio.sleep(wait)
+
+    @property
+    def _log(self) -> structlog.stdlib.BoundLogger:
+        return log.bind(kind=self._target.kind)
 
     def _lifetime(self) -> int:
         """Spread the ends of watches, so that they do not all come back at once."""
