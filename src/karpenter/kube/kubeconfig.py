@@ -30,7 +30,7 @@ from karpenter.kube.credentials import Certificate, Credentials, Fixed, TokenFil
 from karpenter.kube.errors import NotConfigured
 from karpenter.kube.http import Endpoint
 from karpenter.kube.proxy import proxy_for
-from karpenter.kube.tls import Trust
+from karpenter.kube.tls import Trust, make_context
 from karpenter.kube.transport import Pairs
 
 log = structlog.stdlib.get_logger(__name__)
@@ -105,15 +105,17 @@ def in_cluster(
     try:
         InClusterConfigLoader(str(token), str(ca), environ=dict(environ)).load_and_set(configuration)
         credentials = TokenFile(token, clock=clock)
+        endpoint = Endpoint(
+            server=configuration.host,
+            trust=Trust(ca_file=str(ca)),
+            proxy=proxy_for(configuration.host, environ),
+        )
+        _check(endpoint, credentials)
     except _MISTAKES as error:
         raise NotConfigured(f"cannot use this pod's service account: {error}") from error
     own = service_account / "namespace"
     return Cluster(
-        endpoint=Endpoint(
-            server=configuration.host,
-            trust=Trust(ca_file=str(ca)),
-            proxy=proxy_for(configuration.host, environ),
-        ),
+        endpoint=endpoint,
         credentials=credentials,
         context="",
         namespace=own.read_text().strip() if own.is_file() else "default",
@@ -136,6 +138,7 @@ async def from_kubeconfig(
         await loader.load_and_set(configuration)
         endpoint = _endpoint(configuration, environ)
         credentials = _credentials(loader, configuration, user, user_file, clock)
+        _check(endpoint, credentials)
     except FileNotFoundError as error:
         raise NotConfigured(f"kubeconfig {paths}: {_missing(error, user)}") from error
     except _MISTAKES as error:
@@ -146,6 +149,12 @@ async def from_kubeconfig(
         context=chosen["name"],
         namespace=chosen["context"].get("namespace") or "default",
     )
+
+
+def _check(endpoint: Endpoint, credentials: Credentials) -> None:
+    """Find out now, and not with the first request, that certificates are no certificates."""
+    if endpoint.server.startswith("https"):
+        make_context(endpoint.trust, credentials.certificate)
 
 
 def _endpoint(configuration: Any, environ: Mapping[str, str]) -> Endpoint:
