@@ -84,16 +84,16 @@ class Claims:
         self.count += 1
         self.states.append(state)
         self.state[number] = state.number
-        self.head[:, number] = state.most
+        self.head[:, number] = state.ceiling
         return number
 
-    def with_room(self, want: Sequence[int]) -> NDArray[np.bool_]:
-        """Return which claims may have room for one more pod."""
-        room = np.ones(self.count, bool)
+    def with_room(self, want: Sequence[int], first: int = 0) -> NDArray[np.int64]:
+        """Return which claims, from the `first` on, may have room for one more pod."""
+        room = self.pods[first : self.count] >= 0
         for row, amount in zip(self.head, want, strict=True):
             if amount > 0:
-                room &= row[: self.count] >= amount
-        return room
+                room &= row[first : self.count] >= amount
+        return np.flatnonzero(room) + first
 
     def total(self, claim: int, want: Sequence[int], count: int = 1) -> tuple[int, ...]:
         """Return what a claim would use with `count` more pods."""
@@ -112,11 +112,13 @@ class Claims:
 
     def take(self, claim: int, state: State, want: NDArray[np.int64], count: int = 1) -> None:
         """Put `count` pods on a claim, which thereby becomes `state`."""
-        self.used[:, claim] += want * count
+        used = self.used[:, claim]
+        used += want if count == 1 else want * count
         self.pods[claim] += count
-        self.states[claim] = state
-        self.state[claim] = state.number
-        self.head[:, claim] = state.most - self.used[:, claim]
+        if state is not self.states[claim]:
+            self.states[claim] = state
+            self.state[claim] = state.number
+        np.subtract(state.ceiling, used, out=self.head[:, claim])
 
     def _widen(self) -> None:
         length = 2 * len(self.pods)

@@ -100,11 +100,10 @@ def _onto_nodes(run: Run, wish: Wish, count: int) -> int:
 
 
 def _onto_claims(run: Run, wish: Wish, count: int) -> int:
-    room = run.claims.with_room(wish.of.want)
+    candidates = run.claims.with_room(wish.of.want)
     caps = wish.host_caps(run.nodes.count, run.nodes.count + run.claims.count)
     if caps is not None:
-        room &= caps > 0
-    candidates = np.flatnonzero(room)
+        candidates = candidates[caps[candidates] > 0]
     if not len(candidates):
         return count
     if count <= _FEW or caps is not None or wish.volumes or any(map(run.is_scarce, run.templates)):

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from karpenter.core.model.requirements import Requirements
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 class State:
     """A template narrowed by requirements. Compare by identity: equal states are one object."""
 
-    __slots__ = ("_frontier", "_most", "_prices", "_rows", "_steps", "_values", "bits", "number", "requirements", "template")
+    __slots__ = ("_ceiling", "_frontier", "_most", "_prices", "_rows", "_steps", "_values", "bits", "number", "requirements", "template")
 
     def __init__(self, number: int, template: Template, requirements: Requirements, bits: Bits) -> None:
         self.number = number
@@ -36,6 +38,7 @@ class State:
         self._frontier: Amounts | None = None
         self._rows: list[tuple[int, ...]] | None = None
         self._most: tuple[int, ...] | None = None
+        self._ceiling: Amounts | None = None
         self._values: dict[str, frozenset[str] | None] = {}
         self._prices: dict[str, dict[str, float]] = {}
 
@@ -62,9 +65,22 @@ class State:
             self._most = tuple(map(max, zip(*rows, strict=True))) if rows else (-1,) * width
         return self._most
 
+    @property
+    def ceiling(self) -> Amounts:
+        """The same as an array."""
+        if self._ceiling is None:
+            self._ceiling = np.array(self.most, np.int64)
+        return self._ceiling
+
     def fits(self, total: tuple[int, ...]) -> bool:
         """Return whether some possible type has room for `total`."""
-        return any(all(r >= t for r, t in zip(row, total, strict=True)) for row in self.rows)
+        for row in self.rows:
+            for room, amount in zip(row, total, strict=True):
+                if room < amount:
+                    break
+            else:
+                return True
+        return False
 
     def domains(self, key: str) -> frozenset[str] | None:
         """Return the values that `key` can still take, or None when nothing limits them."""

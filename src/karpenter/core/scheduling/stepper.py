@@ -15,6 +15,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from karpenter.core.scheduling.run import Run
     from karpenter.core.scheduling.wishes import Wish
 
@@ -75,16 +77,15 @@ class _Front:
 
     def _onto_claim(self) -> bool:
         run, wish = self._run, self._wish
-        self._notice_new_claims()
+        if self._seen < run.claims.count:
+            self._claims = np.concatenate([self._claims, run.claims.with_room(wish.of.want, self._seen)])
+            self._seen = run.claims.count
         if not len(self._claims):
             return False
-        choices = run.choices(wish)
         numbers = run.claims.state[self._claims]
         order = run.claims.pods[self._claims]
-        for number in np.unique(numbers).tolist():
-            if not choices.ways(run.states.all[number]):
-                order[numbers == number] = _TAKEN
-        full = []
+        order[~self._open_states(numbers)[numbers]] = _TAKEN
+        closed = []
         found = False
         while not found:
             position = int(order.argmin())
@@ -94,28 +95,31 @@ class _Front:
             state = run.claim_way(wish, claim)
             if state is None:
                 order[position] = _TAKEN
-                if self._is_full(claim):
-                    full.append(position)
+                if self._is_closed(claim):
+                    closed.append(position)
                 continue
             run.put_on_claim(wish, claim, state)
             found = True
-        if full:
-            self._claims = np.delete(self._claims, full)
+        if closed:
+            self._claims = np.delete(self._claims, closed)
         return found
 
-    def _is_full(self, claim: int) -> bool:
+    def _open_states(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which states have a way for one more pod, by number."""
+        run, ways = self._run, self._run.choices(self._wish).ways
+        present = np.flatnonzero(np.bincount(numbers, minlength=len(run.states.all)))
+        found = np.zeros(len(run.states.all), bool)
+        for number in present.tolist():
+            found[number] = bool(ways(run.states.all[number]))
+        return found
+
+    def _is_closed(self, claim: int) -> bool:
         """Whether a claim can never take another pod of this wish."""
         run, wish = self._run, self._wish
+        if wish.is_closed(run.nodes.count + claim):
+            return True
         state = run.states.step(run.claims.states[claim], wish.requirements)
         return state is None or not state.fits(run.claims.total(claim, wish.of.want))
-
-    def _notice_new_claims(self) -> None:
-        run = self._run
-        if self._seen < run.claims.count:
-            room = run.claims.with_room(self._wish.of.want)
-            room[: self._seen] = False
-            self._claims = np.concatenate([self._claims, np.flatnonzero(room)])
-            self._seen = run.claims.count
 
     def _onto_new(self) -> bool:
         run, wish = self._run, self._wish

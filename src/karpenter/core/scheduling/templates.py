@@ -108,6 +108,8 @@ class Template:
 
     def largest(self, bits: Bits, room_for: Sequence[int]) -> dict[str, int]:
         """Return the most that a claim with these offerings may take of each limited resource."""
+        if not self._capacity:
+            return {}
         kinds = self.universe.types_of(bits)
         kinds = kinds[(self.universe.room[kinds] >= np.array(room_for)).all(axis=1)]
         return {name: int(capacity[kinds].max(initial=0)) for name, capacity in self._capacity.items()}

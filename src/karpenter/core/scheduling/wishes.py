@@ -32,7 +32,7 @@ _NO_LIMIT = int(np.iinfo(np.int32).max)
 class Wish:
     """A class of pods that asks for everything on one rung of its ladder."""
 
-    __slots__ = ("_tolerated", "demands", "kinds", "of", "rung", "volumes")
+    __slots__ = ("_shrinks", "_tolerated", "demands", "kinds", "of", "rung", "volumes")
 
     def __init__(self, of: PodClass, rung: Rung, demands: Demands) -> None:
         self.of = of
@@ -43,6 +43,7 @@ class Wish:
         """Which kinds of existing node suit, as far as that never changes."""
 
         self._tolerated: dict[int, bool] = {}
+        self._shrinks = not any(asked.group.kind is Kind.NEAR for asked in demands.hosts)
 
     @property
     def requirements(self) -> Requirements:
@@ -82,6 +83,10 @@ class Wish:
             found = _caps(group, group.hosts.of(first, last).astype(np.int64), counts_itself=asked.counts_itself)
             caps = found if caps is None else np.minimum(caps, found)
         return caps
+
+    def is_closed(self, number: int) -> bool:
+        """Return whether a bin can never again take a pod of the class, by what runs there."""
+        return self._shrinks and self.host_cap(number) < 1
 
     def stamp(self) -> int:
         """Return a figure that changes whenever a count that limits the class does."""

@@ -1,0 +1,66 @@
+"""
+Asking the solver on behalf of ``karpenter plan``: the operator's own functions, with settings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from karpenter.api.labels import BUFFER_NAME, BUFFER_NAMESPACE
+from karpenter.core.scheduling.intake.buffers import is_virtual
+from karpenter.core.scheduling.intake.intake import Intake, Policy, take_in
+from karpenter.core.scheduling.plan import Plan
+from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.solve import solve
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.state.view import ClusterView
+    from karpenter.operator.settings import Settings
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan, and what is needed to show it."""
+
+    plan: Plan
+    intake: Intake
+    names: dict[str, str] = {}
+    """Names of pods that only stand for room."""
+
+
+def decide(view: ClusterView, catalog: Catalog, settings: Settings, now: datetime) -> Decision:
+    """Return what the operator would do with a cluster at one moment."""
+    options, policy = options_of(settings), policy_of(settings)
+    intake = take_in(view, catalog, now=now, options=options, policy=policy)
+    plan = solve(intake.problem)
+    names = {}
+    for pod in intake.problem.pods:
+        if is_virtual(pod):
+            notes, number = pod.metadata.annotations, int(pod.name.rpartition("-")[2]) - 1
+            names[pod.key] = f"buffer:{notes[BUFFER_NAMESPACE]}/{notes[BUFFER_NAME]}-{number}"
+    whole = msgspec.structs.replace(plan, refusals=(*intake.turned_away, *plan.refusals))
+    return Decision(plan=whole, intake=intake, names=names)
+
+
+def options_of(settings: Settings) -> Options:
+    """Return the solver's options that settings stand for."""
+    return Options(
+        preferences=settings.preference_policy,
+        min_values=settings.min_values_policy,
+        packing=settings.packing_policy,
+    )
+
+
+def policy_of(settings: Settings) -> Policy:
+    """Return what settings mean for the questions that are asked."""
+    return Policy(
+        overlays=settings.gate("NodeOverlay"),
+        buffers=settings.gate("CapacityBuffer"),
+        reserved_capacity=settings.gate("ReservedCapacity"),
+        ignore_device_claims=settings.ignore_dra_requests,
+        spread_defaults=settings.scheduler_config,
+    )

@@ -1,0 +1,1 @@
+"""The running operator: its settings, its wiring, its life."""
