@@ -1,47 +1,120 @@
 """CapacityBuffer: room kept free for pods that do not exist yet."""
 
-from typing import ClassVar
+from datetime import datetime
+from typing import Annotated, ClassVar
 
 from msgspec import field
 
-from karpenter.api.meta import Condition, LocalReference, Resource
+from karpenter.api.constraints import constraint, rule
+from karpenter.api.meta import Condition, Resource
 from karpenter.api.wire import ResourceList, Wire
+
+ACTIVE_CAPACITY = "buffer.x-k8s.io/active-capacity"
+"""The strategy that keeps nodes running."""
+
+
+class PodTemplateReference(Wire, frozen=True, kw_only=True):
+    """A PodTemplate of the same namespace."""
+
+    name: Annotated[str, constraint(min_length=1)]
+    """The name of the PodTemplate."""
 
 
 class ScalableReference(Wire, frozen=True, kw_only=True):
     """A workload of the same namespace whose pods are the measure."""
 
     api_group: str = ""
-    kind: str
-    name: str
+    """The API group of the workload."""
+
+    kind: Annotated[str, constraint(min_length=1)]
+    """The kind of the workload: Deployment, ReplicaSet or StatefulSet."""
+
+    name: Annotated[str, constraint(min_length=1)]
+    """The name of the workload."""
 
 
 class CapacityBufferSpec(Wire, frozen=True, kw_only=True):
     """How much room to keep, measured in which pods."""
 
-    provisioning_strategy: str = "buffer.x-k8s.io/active-capacity"
-    pod_template_ref: LocalReference | None = None
+    provisioning_strategy: Annotated[str, constraint(default=ACTIVE_CAPACITY)] = ACTIVE_CAPACITY
+    """How the room is kept."""
+
+    pod_template_ref: PodTemplateReference | None = None
+    """The pod that is the measure, on its own. Needs replicas or limits."""
+
     scalable_ref: ScalableReference | None = None
-    replicas: int | None = None
-    percentage: int | None = None
+    """The workload whose pods are the measure."""
+
+    replicas: Annotated[int | None, constraint(format="int32", minimum=0)] = None
+    """For how many pods to keep room."""
+
+    percentage: Annotated[int | None, constraint(format="int32", minimum=0)] = None
+    """For what share of the workload's pods to keep room."""
+
     limits: ResourceList = field(default_factory=dict)
+    """The most that the pods of the buffer may ask for together."""
+
+
+class BufferCondition(Condition, frozen=True, kw_only=True):
+    """One aspect of a buffer's state; this API wants every part of it said."""
+
+    reason: Annotated[
+        str,
+        constraint(
+            min_length=1, max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", required=True
+        ),
+    ]
+    """Why, in one word, for programs."""
+
+    message: Annotated[str, constraint(max_length=32768, required=True)]
+    """Why, in a sentence, for people."""
+
+    last_transition_time: Annotated[datetime | None, constraint(required=True)]
+    """When the status changed last."""
 
 
 class CapacityBufferStatus(Wire, frozen=True, kw_only=True):
     """What the buffer came down to."""
 
-    pod_template_ref: LocalReference | None = None
-    replicas: int | None = None
+    pod_template_ref: PodTemplateReference | None = None
+    """The pod template that was found."""
+
+    replicas: Annotated[int | None, constraint(format="int32")] = None
+    """For how many pods room is kept."""
+
     pod_template_generation: int | None = None
+    """The generation of the pod template that was read."""
+
     provisioning_strategy: str | None = None
-    conditions: tuple[Condition, ...] = ()
+    """How the room is kept."""
+
+    conditions: Annotated[tuple[BufferCondition, ...], constraint(list_type="map", list_keys=("type",))] = ()
+    """Whether the buffer was understood, and whether its room exists."""
 
 
 class CapacityBuffer(Resource, frozen=True, kw_only=True):
-    """Room kept free for pods to come."""
+    """Room kept free for pods that do not exist yet."""
 
     api_version: ClassVar[str] = "autoscaling.x-k8s.io/v1beta1"
     kind: ClassVar[str] = "CapacityBuffer"
 
-    spec: CapacityBufferSpec = CapacityBufferSpec()
+    spec: Annotated[
+        CapacityBufferSpec,
+        constraint(
+            required=True,
+            rules=(
+                rule(
+                    "!has(self.podTemplateRef) || has(self.replicas) || has(self.limits)",
+                    "'podTemplateRef' needs 'replicas' or 'limits'",
+                ),
+                rule(
+                    "!has(self.podTemplateRef) || !has(self.scalableRef)",
+                    "'podTemplateRef' and 'scalableRef' may not both be set",
+                ),
+            ),
+        ),
+    ] = CapacityBufferSpec()
+    """How much room to keep, measured in which pods."""
+
     status: CapacityBufferStatus = CapacityBufferStatus()
+    """What the buffer came down to."""

@@ -1,21 +1,28 @@
 """KWOKNodeClass: the node class of the cloud in memory."""
 
-from typing import ClassVar
+from datetime import UTC, datetime
+from typing import Annotated, ClassVar
 
+from karpenter.api.constraints import DURATION, constraint
 from karpenter.api.meta import Condition, Resource
 from karpenter.api.wire import Wire
+
+_ALWAYS = datetime(2024, 1, 1, tzinfo=UTC)
+_READY = Condition(type="Ready", status="True", last_transition_time=_ALWAYS)
 
 
 class KWOKNodeClassSpec(Wire, frozen=True, kw_only=True):
     """How the cloud in memory behaves."""
 
-    node_registration_delay: str | None = None
+    node_registration_delay: Annotated[str | None, constraint(pattern=DURATION)] = None
+    """How long a machine takes to become a node. Absent means that it does so at once."""
 
 
 class KWOKNodeClassStatus(Wire, frozen=True, kw_only=True):
     """Whether nodes can be made of this class."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: Annotated[tuple[Condition, ...], constraint(list_type="map", list_keys=("type",))] = ()
+    """Whether nodes can be made of this class; they can unless someone says otherwise."""
 
 
 class KWOKNodeClass(Resource, frozen=True, kw_only=True):
@@ -25,4 +32,16 @@ class KWOKNodeClass(Resource, frozen=True, kw_only=True):
     kind: ClassVar[str] = "KWOKNodeClass"
 
     spec: KWOKNodeClassSpec = KWOKNodeClassSpec()
-    status: KWOKNodeClassStatus = KWOKNodeClassStatus()
+    """How the cloud in memory behaves."""
+
+    status: Annotated[
+        KWOKNodeClassStatus,
+        constraint(
+            default={
+                "conditions": [
+                    {"type": "Ready", "status": "True", "lastTransitionTime": "2024-01-01T00:00:00Z"}
+                ]
+            }
+        ),
+    ] = KWOKNodeClassStatus(conditions=(_READY,))
+    """Whether nodes can be made of this class."""

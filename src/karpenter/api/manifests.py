@@ -13,29 +13,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import yaml
 
 from karpenter.api.errors import InvalidObject
 from karpenter.api.kinds import KINDS
-from karpenter.api.meta import Resource
 from karpenter.api.wire import convert, name_of
+from karpenter.api.yamltext import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from karpenter.api.meta import Resource
+
 DEFAULT_NAMESPACE: Final = "default"
-_TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
-_BASE: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_BASE):  # type: ignore[misc, valid-type]
-    """Reads YAML as Kubernetes does: timestamps stay text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    letter: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-    for letter, resolvers in _BASE.yaml_implicit_resolvers.items()
-}
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -64,23 +53,31 @@ def documents(text: str, source: str) -> Iterator[Document]:
     Raises:
         InvalidObject: naming the place that cannot be read.
     """
+    for found in documents_or_refusals(text, source):
+        if isinstance(found, InvalidObject):
+            raise found
+        yield found
+
+
+def documents_or_refusals(text: str, source: str) -> Iterator[Document | InvalidObject]:
+    """Yield every object of a text, and in its place why something is none."""
+    found: list[object] = []
+    refusal: InvalidObject | None = None
     try:
-        found = [each for each in yaml.load_all(text, Loader=_Loader) if each is not None]  # noqa: S506  safe loader
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or "it is no YAML"
-        raise InvalidObject(subject=source, problem=f"cannot be read{where}: {problem}") from None
-    except (RecursionError, ValueError) as error:
-        raise InvalidObject(subject=source, problem=f"cannot be read: {error}") from None
+        found.extend(read_documents(text, source=source))
+    except InvalidObject as error:
+        refusal = error
+    alone = len(found) == 1 and refusal is None
     for number, plain in enumerate(found, start=1):
-        place = source if len(found) == 1 else f"{source}#{number}"
-        yield from _opened(plain, place)
+        yield from _opened(plain, source if alone else f"{source}#{number}")
+    if refusal is not None:
+        yield refusal
 
 
-def _opened(plain: object, place: str) -> Iterator[Document]:
+def _opened(plain: object, place: str) -> Iterator[Document | InvalidObject]:
     if not isinstance(plain, dict) or not isinstance(plain.get("kind"), str) or not plain["kind"]:
-        raise InvalidObject(subject=place, problem="is not a Kubernetes object: it needs apiVersion and kind")
+        yield InvalidObject(subject=place, problem="is not a Kubernetes object: it needs apiVersion and kind")
+        return
     kind, items = plain["kind"], plain.get("items")
     if kind.endswith("List") and isinstance(items, list):
         for number, item in enumerate(items):

@@ -1,9 +1,11 @@
 """What every API object carries: its metadata, its owners, selectors over labels, and conditions."""
 
 from datetime import datetime
+from typing import Annotated
 
 from msgspec import field
 
+from karpenter.api.constraints import MAX_KEY, QUALIFIED_NAME, constraint
 from karpenter.api.wire import Object, Wire
 
 
@@ -80,14 +82,25 @@ class LabelSelector(Wire, frozen=True, kw_only=True):
 class Condition(Wire, frozen=True, kw_only=True):
     """One aspect of an object's state, as its controller saw it last."""
 
-    type: str
-    status: str = "Unknown"
-    """True, False or Unknown."""
+    type: Annotated[str, constraint(max_length=MAX_KEY, pattern=QUALIFIED_NAME)]
+    """Which aspect."""
 
-    reason: str = ""
-    message: str = ""
-    last_transition_time: datetime | None = None
-    observed_generation: int = 0
+    status: Annotated[str, constraint(enum=["True", "False", "Unknown"], required=True)] = "Unknown"
+    """Whether it holds."""
+
+    reason: Annotated[
+        str, constraint(max_length=1024, pattern=r"^([A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?|)$")
+    ] = ""
+    """Why, in one word, for programs."""
+
+    message: Annotated[str, constraint(max_length=32768)] = ""
+    """Why, in a sentence, for people."""
+
+    last_transition_time: Annotated[datetime | None, constraint(required=True)] = None
+    """When the status changed last."""
+
+    observed_generation: Annotated[int, constraint(minimum=0)] = 0
+    """The generation of the object that the condition speaks of."""
 
 
 class LocalReference(Wire, frozen=True, kw_only=True):

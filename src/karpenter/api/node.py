@@ -1,10 +1,12 @@
 """Nodes, and the taints that keep pods off them."""
 
 from datetime import datetime
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import field
 
+from karpenter.api.constraints import QUALIFIED_NAME, constraint
+from karpenter.api.labels import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE
 from karpenter.api.meta import Resource
 from karpenter.api.wire import ResourceList, Wire
 
@@ -12,12 +14,17 @@ from karpenter.api.wire import ResourceList, Wire
 class Taint(Wire, frozen=True, kw_only=True):
     """What repels pods that do not tolerate it."""
 
-    key: str
-    effect: str = ""
-    """NoSchedule, PreferNoSchedule or NoExecute."""
+    key: Annotated[str, constraint(min_length=1, pattern=QUALIFIED_NAME)]
+    """What pods have to tolerate."""
 
-    value: str = ""
+    effect: Annotated[str, constraint(enum=[NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE], required=True)] = ""
+    """What happens to pods that do not: kept off, kept off if possible, or driven off."""
+
+    value: Annotated[str, constraint(pattern=QUALIFIED_NAME)] = ""
+    """Set only where one key has several meanings."""
+
     time_added: datetime | None = None
+    """When the taint was set; written by Kubernetes for NoExecute."""
 
 
 class NodeSpec(Wire, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ Schemas and rules live in :mod:`.schema`; the kinds themselves in the modules be
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -68,7 +68,7 @@ def explain(text: str) -> tuple[str, str]:
     match = _MSGSPEC_ERROR.fullmatch(text)
     assert match is not None
     path = (match["path"] or "$").removeprefix("$").removeprefix(".")
-    problem = match["problem"].replace("`", "")
+    problem = match["problem"].replace("`", "").replace(" | null", "")
     return path, problem[:1].lower() + problem[1:]
 
 
@@ -85,6 +85,27 @@ def _prune(plain: object, subject: str, depth: int) -> object:
     if isinstance(plain, list | tuple):
         return [_prune(value, subject, depth - 1) for value in plain if value is not None]
     return plain
+
+
+def check_depth(plain: object, *, subject: str = "object") -> None:
+    """
+    Refuse data that is nested beyond reason, before anything walks down into it.
+
+    Raises:
+        InvalidObject: if it is.
+    """
+    level = [plain]
+    for _ in range(MAX_DEPTH):
+        level = [below for each in level for below in _members(each)]
+        if not level:
+            return
+    raise InvalidObject(subject=subject, problem=f"nested more than {MAX_DEPTH} levels deep")
+
+
+def _members(plain: object) -> Iterable[object]:
+    if isinstance(plain, Mapping):
+        return plain.values()
+    return plain if isinstance(plain, list | tuple) else ()
 
 
 def name_of(plain: object, *, default: str = "object") -> str:

@@ -1,0 +1,126 @@
+"""
+Domains of label keys that belong to us or to a cloud provider, and the labels users may name in them.
+
+A pool may ask for ``karpenter.k8s.aws/instance-cpu`` but not make up labels in that domain, since a
+typing error there would silently match nothing. The definitions state this as rules; runtime
+validation reads the same table.
+"""
+
+from typing import Any
+
+import msgspec
+
+from karpenter.api import labels
+from karpenter.api.constraints import rule
+
+
+class LabelDomain(msgspec.Struct, frozen=True, kw_only=True):
+    """A domain, and the labels in it that users may name."""
+
+    name: str
+    known: tuple[str, ...]
+    """Labels that pools and claims may name."""
+
+    unknown_to_overlays: frozenset[str] = frozenset()
+    """Labels among them that are decided after overlays have been applied."""
+
+    @property
+    def known_to_overlays(self) -> tuple[str, ...]:
+        """Labels that overlays may name."""
+        return tuple(label for label in self.known if label not in self.unknown_to_overlays)
+
+
+def _in_domain(domain: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{domain}/{name}" for name in names)
+
+
+CORE = LabelDomain(name=labels.GROUP, known=(labels.CAPACITY_TYPE, labels.NODEPOOL))
+
+KWOK = LabelDomain(
+    name="karpenter.kwok.sh",
+    known=_in_domain(
+        "karpenter.kwok.sh", "instance-cpu", "instance-family", "instance-memory", "instance-size"
+    ),
+)
+
+_AWS_LATE = (
+    "capacity-reservation-id",
+    "capacity-reservation-interruptible",
+    "capacity-reservation-type",
+    "instance-tenancy",
+    "placement-group-id",
+    "placement-group-partition",
+)
+
+AWS = LabelDomain(
+    name="karpenter.k8s.aws",
+    known=_in_domain(
+        "karpenter.k8s.aws",
+        *_AWS_LATE,
+        "ec2nodeclass",
+        "instance-accelerator-count",
+        "instance-accelerator-manufacturer",
+        "instance-accelerator-name",
+        "instance-capability-flex",
+        "instance-category",
+        "instance-cpu",
+        "instance-cpu-manufacturer",
+        "instance-cpu-sustained-clock-speed-mhz",
+        "instance-ebs-bandwidth",
+        "instance-encryption-in-transit-supported",
+        "instance-family",
+        "instance-generation",
+        "instance-gpu-count",
+        "instance-gpu-manufacturer",
+        "instance-gpu-memory",
+        "instance-gpu-name",
+        "instance-hypervisor",
+        "instance-local-nvme",
+        "instance-memory",
+        "instance-network-bandwidth",
+        "instance-size",
+        "nitro-sandbox",
+    ),
+    unknown_to_overlays=frozenset(_in_domain("karpenter.k8s.aws", *_AWS_LATE)),
+)
+
+DOMAINS: tuple[LabelDomain, ...] = (CORE, KWOK, AWS)
+
+ALL_LABEL_RULES = labels.LabelRules(
+    well_known=labels.WELL_KNOWN_LABELS.union(*(domain.known for domain in DOMAINS)),
+    restricted_domains=frozenset(domain.name for domain in DOMAINS),
+)
+"""The label rules of the core with those of every provider we ship; for checks without a provider at hand."""
+
+_DOMAIN = "find('^([^/]+)')"
+_FEW = 4
+
+
+def key_rules(*, overlay: bool = False) -> tuple[dict[str, Any], ...]:
+    """Return the rules for one label key, one per domain and one for the host name."""
+    domains = tuple(_domain_rule("self", domain, overlay=overlay) for domain in DOMAINS)
+    return (*domains, rule(f"self != '{labels.HOSTNAME}'", f"label {labels.HOSTNAME} is restricted"))
+
+
+NOT_THE_POOL_LABEL = rule(f"self != '{labels.NODEPOOL}'", f"label {labels.NODEPOOL} is restricted")
+"""A pool may not speak of pools: each of its nodes is in it and in no other."""
+
+
+def map_rules() -> tuple[dict[str, Any], ...]:
+    """Return the rules for the keys of a map of labels that a pool puts on its nodes."""
+    domains = (_domain_rule("x", domain, overlay=False) for domain in DOMAINS)
+    keys = (labels.NODEPOOL, labels.HOSTNAME)
+    return (
+        *({**each, "rule": f"self.all(x, {each['rule']})"} for each in domains),
+        *(rule(f"self.all(x, x != '{key}')", f"label {key} is restricted") for key in keys),
+    )
+
+
+def _domain_rule(variable: str, domain: LabelDomain, *, overlay: bool) -> dict[str, Any]:
+    known = domain.known_to_overlays if overlay else domain.known
+    listed = ", ".join(f"'{label}'" for label in known)
+    allowed = ", ".join(known) if len(known) <= _FEW else "the labels that its provider defines"
+    return rule(
+        f"{variable} in [{listed}] || !{variable}.{_DOMAIN}.endsWith('{domain.name}')",
+        f"label domain {domain.name} is restricted; allowed are {allowed}",
+    )
