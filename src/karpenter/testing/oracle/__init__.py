@@ -1,0 +1,26 @@
+"""
+The slow twin of the solver: one pod at a time, plain loops, nothing remembered.
+
+Pods are taken in the order of their size. Each is tried on every node there is, then on
+every claim of this run, the emptiest first, then on a new claim of every pool in turn; the
+first that takes it gets it. A pod that nobody takes gives up one preference and tries
+again, and in the end goes to the back of the queue, until a whole round brings nothing.
+Whatever can be worked out from what has been placed is worked out anew each time.
+
+Where upstream leaves an answer to chance, or gives one that is known to be wrong, the
+oracle says what we mean instead:
+
+- a pool's limit on machines counts the machines of this run;
+- among domains that a spread allows, one is chosen in which a machine can be had, the
+  emptiest first, then the cheapest, then by name;
+- a pod counts for spread and affinity as soon as the domain of its claim is settled;
+- several constraints on one label are met together, not one after the other;
+- claims with equally many pods are tried in the order in which they were opened.
+
+Shares nothing with the solver but the values of a problem and the algebra of labels,
+resources and taints, so that a mistake in one shows in the other.
+"""
+
+from karpenter.testing.oracle.search import Outcome, slow_solve
+
+__all__ = ["Outcome", "slow_solve"]
