@@ -1,0 +1,28 @@
+"""
+Every command: its name, where it is, and one line of help.
+
+This table is all that ``karpenter --help`` loads. To add a command, write it in a module of its own
+and add a line here; the module is loaded when the command is called.
+"""
+
+import msgspec
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One command."""
+
+    target: str
+    """Where the click command is, as ``module:attribute``."""
+
+    about: str
+    """What it does, in a few words; the command's own help says more."""
+
+
+COMMANDS: dict[str, Entry] = {
+    "completion": Entry("karpenter.cli.completion:completion", "Print the completion script for a shell."),
+    "crds": Entry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
+    "demo": Entry("karpenter.cli.demo:demo", "Show what this version can do."),
+    "plan": Entry("karpenter.cli.plan:plan", "Show which machines would be launched for these pods, offline."),
+    "validate": Entry("karpenter.cli.validate:validate", "Check manifests before a cluster sees them."),
+    "version": Entry("karpenter.cli.version:version", "Print the version."),
+}

@@ -1,0 +1,60 @@
+"""``karpenter crds``: the definitions of our kinds, as a cluster wants them."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from karpenter.api.crd.definitions import DEFINITIONS, Definition, render
+from karpenter.api.yamltext import render_documents
+from karpenter.cli.errors import Refused, note
+from karpenter.cli.output import Output, output_option_with
+from karpenter.cli.output import render as render_data
+
+
+@click.command(
+    epilog="Example:\n\n"
+    "  karpenter crds | kubectl apply --server-side -f -\n\n"
+    "  karpenter crds nodepools --output json",
+)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write one file per definition into this folder instead of printing them.",
+)
+@output_option_with("yaml", "json")
+def crds(names: tuple[str, ...], folder: Path | None, output: Output) -> None:
+    """
+    Print the CustomResourceDefinitions of NodePool, NodeClaim and their like.
+
+    They are generated from the types that this version uses, with every rule that a cluster can
+    enforce. NAME is a plural (nodepools) or a kind (NodePool); without one, all are printed.
+    """
+    chosen = [_find(name) for name in names] if names else list(DEFINITIONS)
+    if folder is None:
+        click.echo(_text([render(each) for each in chosen], output), nl=False)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in chosen:
+        path = folder / Path(each.file_name).with_suffix(f".{output.form}")
+        path.write_text(_text([render(each)], output), encoding="utf-8")
+        note(f"wrote {path}")
+
+
+def _find(name: str) -> Definition:
+    for each in DEFINITIONS:
+        if name.lower() in {each.kind.plural, each.kind.name.lower(), each.name, *each.short_names}:
+            return each
+    known = ", ".join(each.kind.plural for each in DEFINITIONS)
+    raise Refused(f"{name!r} is none of our kinds: {known}")
+
+
+def _text(definitions: list[dict[str, Any]], output: Output) -> str:
+    if output.form == "yaml":
+        return render_documents(definitions)
+    alone = len(definitions) == 1
+    many = {"apiVersion": "v1", "kind": "List", "items": definitions}
+    return render_data(definitions[0] if alone else many, "json")
