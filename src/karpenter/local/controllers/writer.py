@@ -1,0 +1,162 @@
+"""
+How the embedded cluster's own programs write: through the client, and into the shared copies at once.
+
+The server's reply to each write is fed to the informer of its kind, so whoever looks next sees it, whether
+or not the watch has said so yet. Writes that find their work already done (delete of what is gone, create of
+what is there) are not errors.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from karpenter.api.meta import ObjectReference
+from karpenter.api.pod import Pod
+from karpenter.kube import verbs
+from karpenter.kube.client import Client, Kind
+from karpenter.kube.errors import AlreadyExists, Conflict, NotFound
+from karpenter.kube.patch import MergePatch, Patch, StrategicPatch
+from karpenter.kube.recorder import Occurrence, Recorder
+from karpenter.kube.target import Plain, target_of
+from karpenter.kube.verbs import Preconditions
+from karpenter.local.controllers.informers import Informers
+
+T = TypeVar("T")
+
+
+class Writer:
+    """Writes as one component, and tells of it."""
+
+    def __init__(self, client: Client, informers: Informers, recorder: Recorder) -> None:
+        self.client = client
+        self._informers = informers
+        self._recorder = recorder
+
+    async def create(self, kind: Kind[T], body: Mapping[str, Any], *, namespace: str = "") -> T:
+        """Make an object.
+
+        Raises:
+            KubeError: as the client does.
+        """
+        made = await self.client.create(kind, body, namespace=namespace)
+        self._observe(kind, made)
+        return made
+
+    async def ensure(self, kind: Kind[T], body: Mapping[str, Any], *, namespace: str = "") -> bool:
+        """Make an object unless one of its name is there; say whether it was made."""
+        try:
+            await self.create(kind, body, namespace=namespace)
+        except AlreadyExists:
+            return False
+        return True
+
+    async def patch(
+        self, kind: Kind[T], name: str, change: Patch, *, namespace: str = "", subresource: str = ""
+    ) -> T | None:
+        """Change part of an object; None if it is gone."""
+        try:
+            changed = await self.client.patch(
+                kind, name, change, namespace=namespace, subresource=subresource
+            )
+        except NotFound:
+            return None
+        self._observe(kind, changed)
+        return changed
+
+    async def merge(
+        self, kind: Kind[T], name: str, changes: Mapping[str, Any], *, namespace: str = "", version: str = ""
+    ) -> T | None:
+        """Merge `changes` into an object; None if it is gone.
+
+        Raises:
+            Conflict: it is no longer at `version`.
+        """
+        return await self.patch(kind, name, MergePatch(changes, version), namespace=namespace)
+
+    async def set_status(
+        self,
+        kind: Kind[T],
+        name: str,
+        status: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        strategic: bool = False,
+    ) -> T | None:
+        """Merge into the status of an object; strategic, lists are merged by their keys."""
+        change: Patch = StrategicPatch({"status": status}) if strategic else MergePatch({"status": status})
+        return await self.patch(kind, name, change, namespace=namespace, subresource="status")
+
+    async def delete(
+        self,
+        kind: Kind[Any],
+        name: str,
+        *,
+        namespace: str = "",
+        uid: str = "",
+        grace: int | None = None,
+        propagation: str = "",
+    ) -> bool:
+        """Ask for an object to go; say whether there was one (of that uid) to ask."""
+        target = target_of(kind)
+        request = verbs.delete(
+            target,
+            name,
+            namespace=namespace,
+            only_if=Preconditions(uid=uid),
+            grace=grace,
+            propagation=propagation,
+        )
+        try:
+            response = await self.client.send(request)
+        except (NotFound, Conflict):
+            return False
+        if msgspec.json.decode(response.body, type=_Head).kind == target.kind:
+            self._observe(kind, target.read(response.body))
+        return True
+
+    def tell(self, about: Plain | Pod | ObjectReference, type_: str, reason: str, message: str) -> None:
+        """Publish an event about an object."""
+        self._recorder.publish(
+            Occurrence(
+                about=reference(about),
+                type="Warning" if type_ == "Warning" else "Normal",
+                reason=reason,
+                message=message,
+                quiet_for=0.0,
+            )
+        )
+
+    def _observe(self, kind: Kind[T], item: T) -> None:
+        informer = self._informers.of(target_of(kind).kind)
+        if informer is not None:
+            informer.observe(item)
+
+
+class _Head(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+def reference(about: Any) -> ObjectReference:
+    """Return the reference to an object that an event carries."""
+    if isinstance(about, ObjectReference):
+        return about
+    if isinstance(about, dict):
+        meta = about["metadata"]
+        return ObjectReference(
+            api_version=about["apiVersion"],
+            kind=about["kind"],
+            namespace=meta.get("namespace", ""),
+            name=meta["name"],
+            uid=meta.get("uid", ""),
+            resource_version=meta.get("resourceVersion", ""),
+        )
+    meta = about.metadata
+    return ObjectReference(
+        api_version=about.api_version,
+        kind=about.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
