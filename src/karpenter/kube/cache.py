@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 import structlog
 
+from karpenter.kube.sharing import share
 from karpenter.kube.store import Indexer, Stamp, Store
 from karpenter.kube.target import Identity, Target
 from karpenter.kube.watch import Change
@@ -27,6 +28,9 @@ H = TypeVar("H")
 
 BEGINNING = "0"
 """The resourceVersion before all others."""
+
+FAMILIES = 1000
+"""Families that may be remembered beyond the number of objects."""
 
 
 class Seen(msgspec.Struct, Generic[H], frozen=True):
@@ -76,6 +80,7 @@ class Cache(Generic[H]):
         self._target = target
         self._narrow = narrow
         self._listeners: list[Listener[H]] = []
+        self._siblings: dict[str, str] = {}  # family to the key of one of it; the object may be gone
 
     def subscribe(self, listener: Listener[H]) -> Callable[[], None]:
         """Tell `listener` everything that is held, then everything that happens; the answer ends that."""
@@ -147,8 +152,23 @@ class Cache(Generic[H]):
         if stamp is not None and (kept is None or stamp.uid != which.uid):
             self._remove(which.key)
         if kept is not None:
+            self._economize(which.key, self._target.family(item), kept)
             before = self.store.put(which.key, kept, Stamp(which.uid, which.version))
             self._tell(Seen(which.key, kept, before))
+
+    def _economize(self, key: str, family: str, kept: H) -> None:
+        """Let `kept` share memory with what was held before, or else with one that is much like it."""
+        if key in self.store:
+            share(kept, self.store.get(key))
+            return
+        sibling = self._siblings.get(family, "")
+        if sibling in self.store:
+            share(kept, self.store.get(sibling))
+            return
+        share(kept, self.store.get(self._siblings.get("", "")))
+        if len(self._siblings) > len(self.store) + FAMILIES:
+            self._siblings.clear()
+        self._siblings[family] = self._siblings[""] = key
 
     def _remove(self, key: str) -> None:
         before = self.store.remove(key)
