@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from karpenter.local import conversion, fields, incoming, strategies
 from karpenter.local.admission import Admission
 from karpenter.local.entry import Object, key_of
+from karpenter.local.managed.tracker import Tracker
 from karpenter.local.resources import Registry
 from karpenter.local.tables import registry
 from karpenter.local.tables.view import Table
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.local.entry import Entry
+    from karpenter.local.managed.shapes import Shape
     from karpenter.local.request import Call
     from karpenter.local.resources import Resource
     from karpenter.local.store import Store
@@ -43,7 +45,7 @@ class Backend:
         self.clock = clock
         self.registry = Registry()
         self.admission = Admission(store)
-        self.owners = Owners()
+        self.owners = Tracker(self.now, self.custom_shape)
         self._dice = random.Random(seed)  # noqa: S311  names and ids, not secrets
         for resource in self.registry:
             if (reader := fields.built_in(resource.table)) is not None:
@@ -73,7 +75,7 @@ class Backend:
 
     def strategy(self, resource: Resource) -> Strategy:
         """Return how objects of this kind are written."""
-        return strategies.BUILT_IN.get(resource.table, strategies.GENERAL)
+        return strategies.BUILT_IN[resource.table]
 
     def kept(self, resource: Resource) -> Resource:
         """Return the version of the kind in which objects are stored."""
@@ -85,6 +87,20 @@ class Backend:
     def incoming(self, call: Call, value: Object, repeated: tuple[str, ...]) -> tuple[Object, list[str]]:
         """Return a body as it is stored, and warnings about it."""
         return incoming.built_in(call, value, repeated)
+
+    def configuration(
+        self, call: Call, value: Object, repeated: tuple[str, ...]
+    ) -> tuple[Object, list[str]]:
+        """Return the body of an apply with nothing filled in, and warnings about it."""
+        return incoming.configuration(call, value, repeated)
+
+    def normal(self, resource: Resource, value: Object) -> Object:
+        """Return an object in the form in which it is stored."""
+        return incoming.normal(resource, value)
+
+    def custom_shape(self, resource: Resource) -> Shape:
+        """Return how objects of a custom kind are taken apart."""
+        raise NotImplementedError(resource.kind)
 
     def outgoing(self, resource: Resource, value: Object) -> Object:
         """Return a stored object in the version of `resource`."""
@@ -112,11 +128,6 @@ class Backend:
         accounts = self.registry.find("", "v1", "serviceaccounts")
         assert accounts is not None
         create(self, accounts, namespace, {"metadata": {"name": "default"}}, Intent(manager="kube-controller-manager"))
-
-
-class Owners:
-    def on_create(self, *_: object) -> None: ...
-    def on_update(self, *_: object) -> None: ...
 
 
 def stamp(moment: datetime) -> str:

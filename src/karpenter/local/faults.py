@@ -152,6 +152,14 @@ def bad_request(message: str) -> Fault:
     return Fault(400, "BadRequest", message)
 
 
+def patch_invalid(shown: str, why: str) -> Fault:
+    """The patch is well formed, and leaves no object that could be read."""
+    quoted = msgspec.json.encode(shown).decode()
+    message = f"Invalid value: {quoted}: {why}"
+    cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
+    return Fault(422, "Invalid", f' "" is invalid: patch: {message}', details={"causes": [cause]})
+
+
 def unauthorized() -> Fault:
     """Nobody we know is asking."""
     return Fault(401, "Unauthorized", "Unauthorized")

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.local import conversion, faults
-from karpenter.local.complaints import unsupported
+from karpenter.local.options import validation_mode
+from karpenter.local.schema import typed
 from karpenter.local.schema.conform import Mismatch, conform
 from karpenter.local.schema.facts import facts
 
@@ -20,20 +21,6 @@ if TYPE_CHECKING:
     from karpenter.local.entry import Object
     from karpenter.local.request import Call
     from karpenter.local.resources import Resource
-
-_OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
-
-
-def validation_mode(call: Call) -> str:
-    """Return ``Strict``, ``Warn`` or ``Ignore``."""
-    mode = call.request.parameter("fieldValidation")
-    if mode in {"", "Warn"}:
-        return "Warn"
-    if mode not in {"Strict", "Ignore"}:
-        complaint = unsupported("fieldValidation", mode, ("", "Ignore", "Strict", "Warn"))
-        raise faults.invalid(_OPTIONS.get(call.verb, "CreateOptions"), "meta.k8s.io", "", [complaint])
-    return mode
-
 
 def check_kind(resource: Resource, value: Object) -> None:
     """Refuse a body of another kind or version; fill in what it leaves out."""
@@ -63,7 +50,7 @@ def built_in(call: Call, value: Object, repeated: Sequence[str]) -> tuple[Object
     try:
         unknown = conform(value, definition)
     except Mismatch as error:
-        raise faults.bad_request(_cannot(resource, str(error))) from None
+        raise Unfit(resource, str(error)) from None
     sentences = [*repeated, *(f'unknown field "{path}"' for path in unknown)]
     judge(resource, mode, sentences)
     if not resource.stored:
@@ -71,10 +58,56 @@ def built_in(call: Call, value: Object, repeated: Sequence[str]) -> tuple[Object
     return value, sentences if mode == "Warn" else []
 
 
+def configuration(call: Call, value: Object, repeated: Sequence[str]) -> tuple[Object, list[str]]:
+    """Return the body of an apply in the stored version, and warnings about it.
+
+    Nothing is filled in: what a configuration does not say, it does not own.
+    """
+    resource = call.resource
+    definition = facts().of_kind(resource.group, resource.version, resource.kind)
+    assert definition is not None, resource.kind
+    wrong = typed.problem(value, definition)
+    if wrong:
+        raise untyped(call, value, wrong)
+    mode = validation_mode(call)
+    judge(resource, mode, repeated)
+    if not resource.stored:
+        value = conversion.to_stored(resource, value)
+    return value, list(repeated) if mode == "Warn" else []
+
+
+def untyped(call: Call, value: Object, wrong: str) -> faults.Fault:
+    """The body of an apply does not fit its kind's schema."""
+    namespace = (value.get("metadata") or {}).get("namespace", "")
+    kind = f"{call.resource.group}/{call.resource.version}, Kind={call.resource.kind}"
+    why = f"failed to create typed patch object ({namespace}/{call.name}; {kind}): {wrong}"
+    return faults.Fault(500, "", why)
+
+
+def normal(resource: Resource, value: Object) -> Object:
+    """Return an object of a built-in kind in the form in which it is stored."""
+    definition = facts().of_kind(resource.group, resource.version, resource.kind)
+    assert definition is not None, resource.kind
+    try:
+        conform(value, definition)
+    except Mismatch as error:
+        raise Unfit(resource, str(error)) from None
+    return value
+
+
 def judge(resource: Resource, mode: str, sentences: Sequence[str]) -> None:
     """Refuse in strict mode what would otherwise be a warning."""
     if sentences and mode == "Strict":
-        raise faults.bad_request(_cannot(resource, f"strict decoding error: {', '.join(sentences)}"))
+        raise Unfit(resource, f"strict decoding error: {', '.join(sentences)}")
+
+
+class Unfit(faults.Fault):
+    """The body is not an object of the kind."""
+
+    def __init__(self, resource: Resource, why: str) -> None:
+        super().__init__(400, "BadRequest", _cannot(resource, why))
+        self.why = why
+        """The reason alone, for those who wrap it differently."""
 
 
 def _cannot(resource: Resource, why: str) -> str:

@@ -31,7 +31,7 @@ KNOWN = (
     "finalizers",
     "managedFields",
 )
-_SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+_SERVER_OWNED = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
 _DROPPED_WHEN_EMPTY = ("labels", "annotations", "ownerReferences", "finalizers", "managedFields")
 
 
@@ -74,6 +74,7 @@ def for_create(backend: Backend, resource: Resource, meta: dict[str, Any], *, ma
 def for_update(meta: dict[str, Any], old: dict[str, Any]) -> None:
     """Carry over what an update cannot change. What it must not even try to change is left for validation to see."""
     meta["name"] = meta.get("name") or old["name"]
+    meta["creationTimestamp"] = old["creationTimestamp"]
     for key in _SERVER_OWNED:
         if not meta.get(key) and key in old:
             meta[key] = old[key]

@@ -38,10 +38,14 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return self.request.parameter(name).lower() in {"true", "1", "t"}
 
     @property
+    def dry_runs(self) -> list[str]:
+        """The values of ``dryRun``."""
+        return [value for key, value in self.request.query if key == "dryRun"]
+
+    @property
     def dry_run(self) -> bool:
         """Whether nothing may be stored."""
-        given = [value for key, value in self.request.query if key == "dryRun"]
-        return is_dry_run(given)
+        return "All" in self.dry_runs
 
     @property
     def manager(self) -> str:
@@ -52,31 +56,6 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 def agent(header: str) -> str:
     """Return the field manager that stands for a user agent: what comes before the first slash."""
     return header.partition("/")[0] or "unknown"
-
-
-def is_dry_run(given: list[str]) -> bool:
-    """Return whether ``dryRun`` values ask for a dry run; anything but ``All`` is refused."""
-    if not given or given == [""]:
-        return False
-    if given != ["All"]:
-        text = msgspec.json.encode(given).decode()
-        raise faults.Fault(
-            422,
-            "Invalid",
-            f'Options.meta.k8s.io "" is invalid: dryRun: Unsupported value: {text}: supported values: "All"',
-            details={
-                "group": "meta.k8s.io",
-                "kind": "Options",
-                "causes": [
-                    {
-                        "reason": "FieldValueNotSupported",
-                        "message": f'Unsupported value: {text}: supported values: "All"',
-                        "field": "dryRun",
-                    }
-                ],
-            },
-        )
-    return True
 
 
 def parse(request: Request, registry: Registry) -> Call | None:

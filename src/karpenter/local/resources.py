@@ -159,7 +159,7 @@ _TABLE = {
         leases Lease - - -
     """,
     ("discovery.k8s.io", "v1"): """
-        endpointslices EndpointSlice - - -
+        endpointslices EndpointSlice - G -
     """,
     ("events.k8s.io", "v1"): """
         events Event ev - -

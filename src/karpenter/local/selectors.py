@@ -26,6 +26,10 @@ VALUE = re.compile(rf"({_NAME})?")
 _TOKEN = re.compile(r"\s*(?:(==|!=|>=|<=|[=<>!(),])|([^\s=<>!(),]+))")
 
 
+class _Between(ValueError):
+    """The trouble is between two requirements, and not in one."""
+
+
 class Requirement(msgspec.Struct, frozen=True):
     """One condition on one key."""
 
@@ -94,12 +98,14 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
     """Return the conditions of a label selector."""
     try:
         return tuple(_requirements(text))
+    except _Between as error:
+        raise faults.bad_request(str(error)) from None
     except ValueError as error:
         raise faults.bad_request(f"unable to parse requirement: {error}") from None
 
 
-def parse_fields(text: str, known: Collection[str], subject: str, labels: str) -> tuple[Requirement, ...]:
-    """Return the conditions of a field selector; a field outside `known` is refused, naming `subject`."""
+def parse_fields(text: str, known: Collection[str]) -> tuple[Requirement, ...]:
+    """Return the conditions of a field selector; a field outside `known` is refused."""
     found = []
     for term in _split_fields(text):
         match = re.search(r"(?<!\\)(!=|==|=)", term)
@@ -107,9 +113,10 @@ def parse_fields(text: str, known: Collection[str], subject: str, labels: str) -
             raise faults.bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
         key, value = term[: match.start()], re.sub(r"\\([\\,=])", r"\1", term[match.end() :])
         if key not in known and key not in {"metadata.name", "metadata.namespace"}:
-            why = f"field label not supported: {key}"
-            what = f'Unable to find "{subject}" that match label selector "{labels}", field selector "{text}"'
-            raise faults.bad_request(f"{what}: {why}")
+            if known:
+                raise faults.bad_request(f"field label not supported: {key}")
+            why = f'"{key}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+            raise faults.bad_request(why)
         operator = "notin" if match.group() == "!=" else "in"
         found.append(Requirement(key, operator, frozenset({value})))
     return tuple(found)
@@ -142,10 +149,10 @@ def _requirements(text: str) -> list[Requirement]:
         found.append(requirement)
         if position < len(tokens):
             if tokens[position] != ",":
-                raise ValueError(f"found '{tokens[position]}', expected: ',' or 'end of string'")
+                raise _Between(f"found '{tokens[position]}', expected: ',' or 'end of string'")
             position += 1
             if position == len(tokens):
-                raise ValueError("found '', expected: identifier after ','")
+                raise _Between("found '', expected: identifier after ','")
     return found
 
 
@@ -164,6 +171,8 @@ def _tokens(text: str) -> list[str]:
 
 def _requirement(tokens: list[str], position: int) -> tuple[Requirement, int]:
     token = tokens[position]
+    if token in {"=", "==", "!=", "(", ")", ",", "<", ">"}:
+        raise _Between(f"found '{token}', expected: !, identifier, or 'end of string'")
     if token == "!":  # noqa: S105  an operator
         key = _key(tokens, position + 1)
         return Requirement(key, "absent"), position + 2
@@ -197,7 +206,7 @@ def _key(tokens: list[str], position: int) -> str:
     key = tokens[position] if position < len(tokens) else ""
     if not KEY.fullmatch(key):
         if not key or key in {"=", "==", "!=", "(", ")", ","}:
-            raise ValueError(f"found '{key}', expected: !, identifier, or 'end of string'")
+            raise ValueError(f"found '{key}', expected: identifier")
         raise ValueError(
             f'<nil>: Invalid value: "{key}": name part must consist of alphanumeric characters, \'-\', \'_\' or \'.\', '
             "and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', "
@@ -209,6 +218,8 @@ def _key(tokens: list[str], position: int) -> str:
 def _one_value(tokens: list[str], position: int) -> tuple[str, int]:
     if position >= len(tokens) or tokens[position] == ",":
         return "", position
+    if tokens[position] in {"=", "==", "!=", "(", ")", "!", "<", ">"}:
+        raise ValueError(f"found '{tokens[position]}', expected: identifier")
     return _value(tokens[position]), position + 1
 
 

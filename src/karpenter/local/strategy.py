@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karpenter.local.schema.conform import zero
+from karpenter.local.schema.facts import facts
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from karpenter.local.backend import Backend
     from karpenter.local.complaints import Complaint
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Strategy:
-    """What is special about writing one kind. This one: nothing."""
+    """What is special about writing one kind. This one: nothing but its defaults."""
 
     unconditional_update = True
     """An update need not say which revision it saw."""
@@ -30,8 +33,13 @@ class Strategy:
     orphans_by_default = False
     """A delete that does not say otherwise leaves dependents behind."""
 
+    def __init__(self, fill: Callable[[Object], None] | None = None) -> None:
+        self._fill = fill
+
     def default(self, value: Object) -> None:
         """Fill in what the API fills in."""
+        if self._fill is not None:
+            self._fill(value)
 
     def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
         """Change or refuse a write in the light of other objects."""
@@ -39,7 +47,7 @@ class Strategy:
     def prepare_create(self, resource: Resource, value: Object) -> None:
         """Bring a new object into shape: by default, status is the server's to say."""
         if resource.has_status:
-            value.pop("status", None)
+            reset_status(resource, value)
 
     def prepare_update(self, resource: Resource, value: Object, old: Object) -> None:
         """Bring a changed object into shape: by default, status stays as it was."""
@@ -92,6 +100,14 @@ class Strategy:
 
     def after_create(self, backend: Backend, value: Object) -> None:
         """Do what follows at once from a new object."""
+
+
+def reset_status(resource: Resource, value: Object) -> None:
+    """Make the status that of an object about which nothing is known yet."""
+    value.pop("status", None)
+    definition = facts().of_kind(resource.group, resource.version, resource.kind)
+    if definition is not None and definition.fields["status"].empty == "k":
+        value["status"] = zero(definition.fields["status"].type.definition)
 
 
 def _keep(value: Object, old: Object, key: str) -> None:

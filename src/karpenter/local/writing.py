@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karpenter.local import complaints, faults, metadata
-from karpenter.local.entry import Entry, Object, encode, key_of
+from karpenter.local.entry import Entry, Object, key_of
 from karpenter.local.validation import meta as rules
 
 if TYPE_CHECKING:
@@ -26,8 +26,12 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     """How a write is meant: by whom, for real or not, to which part."""
 
     manager: str = "unknown"
+    version: str = ""
+    """The version in which the client wrote; empty means the stored one."""
     dry_run: bool = False
     subresource: str = ""
+    patch: bool = False
+    """A patch may not even try to change a uid; an update that brings one means: only if it is still that object."""
     applied: Any = None
     """The managed fields that a server-side apply has worked out already."""
 
@@ -41,15 +45,15 @@ def create(backend: Backend, resource: Resource, namespace: str, value: Object, 
         raise faults.Fault(500, "", "resourceVersion should not be set on objects to be created")
     metadata.for_create(backend, resource, meta)
     strategy.default(value)
+    if intent.applied is None:
+        backend.owners.on_create(resource, value, intent.manager, intent.version or resource.api_version)
+    else:
+        meta["managedFields"] = intent.applied
     backend.admission.create(resource, value)
     strategy.admit(backend, resource, value, None)
     strategy.prepare_create(resource, value)
     _judge(backend, resource, value, None)
     value = shaped(resource, value)
-    if intent.applied is None:
-        backend.owners.on_create(resource, value, intent.manager, intent.subresource)
-    else:
-        value["metadata"]["managedFields"] = intent.applied
     name = _free_name(backend, resource, namespace, value)
     if intent.dry_run:
         return draft(backend, resource, value)
@@ -64,7 +68,7 @@ def update(backend: Backend, resource: Resource, value: Object, old: Entry, inte
     before = old.object()
     meta = metadata.of(value)
     metadata.check_namespace(resource, meta, old.namespace)
-    _check_preconditions(resource, meta, before["metadata"], strategy.unconditional_update)
+    _check_preconditions(resource, meta, before["metadata"], strategy.unconditional_update, intent)
     metadata.for_update(meta, before["metadata"])
     strategy.default(value)
     if intent.subresource == "status":
@@ -78,15 +82,18 @@ def update(backend: Backend, resource: Resource, value: Object, old: Entry, inte
         raise faults.invalid(resource.kind, resource.group, old.name, wrong)
     value = shaped(resource, value)
     if intent.applied is None:
-        backend.owners.on_update(resource, value, before, intent.manager, intent.subresource)
+        version = intent.version or resource.api_version
+        backend.owners.on_update(resource, value, before, intent.manager, version, intent.subresource)
     else:
         value["metadata"]["managedFields"] = intent.applied
     metadata.tidy(value["metadata"])
     value["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
-    return _store(backend, resource, value, old, intent)
+    return _store(backend, resource, value, old, before, intent)
 
 
-def _store(backend: Backend, resource: Resource, value: Object, old: Entry, intent: Intent) -> Entry:
+def _store(
+    backend: Backend, resource: Resource, value: Object, old: Entry, before: Object, intent: Intent
+) -> Entry:
     if done_deleting(value):
         if intent.dry_run:
             return draft(backend, resource, value)
@@ -94,7 +101,7 @@ def _store(backend: Backend, resource: Resource, value: Object, old: Entry, inte
         gone = backend.store.delete(resource.table, old.key)
         backend.removed(resource, gone)
         return last
-    if encode(value) == old.raw:
+    if value == before:
         return old
     if intent.dry_run:
         return draft(backend, resource, value)
@@ -149,16 +156,18 @@ def _free_name(backend: Backend, resource: Resource, namespace: str, value: Obje
 
 
 def _check_preconditions(
-    resource: Resource, meta: dict[str, Any], old: dict[str, Any], unconditional: bool
+    resource: Resource, meta: dict[str, Any], old: dict[str, Any], unconditional: bool, intent: Intent
 ) -> None:
     given = meta.get("resourceVersion")
     if not given and not unconditional:
         complaint = complaints.bad("metadata.resourceVersion", 0, "must be specified for an update")
         raise faults.invalid(resource.kind, resource.group, old["name"], [complaint])
     if given and given != old["resourceVersion"]:
+        if not given.isdigit():
+            raise faults.Fault(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
         raise faults.conflict(resource, old["name"])
     uid = meta.get("uid")
-    if uid and uid != old["uid"]:
+    if uid and uid != old["uid"] and not intent.patch:
         raise faults.conflict(resource, old["name"], uid_mismatch(uid, old["uid"]))
 
 

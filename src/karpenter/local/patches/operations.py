@@ -15,33 +15,29 @@ class PatchError(ValueError):
     """An operation cannot be carried out on this object."""
 
 
-def apply(value: Any, operations: Any) -> Any:
+def apply(value: Any, operations: list[Any]) -> Any:
     """Return `value` changed by `operations`; `value` is not kept."""
-    if not isinstance(operations, list) or not all(isinstance(item, dict) for item in operations):
-        raise faults.bad_request("error decoding patch: a JSON patch is an array of operations")
+    if not all(isinstance(item, dict) for item in operations):
+        raise faults.bad_request("error decoding patch: json: cannot unmarshal into Go value of type handlers.jsonPatchOp")
     if len(operations) > _MOST:
         raise faults.Fault(
             413, "RequestEntityTooLarge", f"The allowed maximum operations in a JSON patch is {_MOST}, got {len(operations)}"
         )
     for operation in operations:
         if operation.get("op") not in _KNOWN or not isinstance(operation.get("path"), str):
-            raise faults.bad_request(f"error decoding patch: unexpected kind: {operation.get('op')!r}")
+            raise rejected()
     try:
         for operation in operations:
             value = _one(value, operation)
-    except PatchError as error:
-        raise rejected(str(error)) from None
+    except PatchError:
+        raise rejected() from None
     return value
 
 
-def rejected(why: str) -> faults.Fault:
-    """The patch is well formed and does not fit the object."""
-    return faults.Fault(
-        422,
-        "Invalid",
-        "the server rejected our request due to an error in our request",
-        details={"causes": [{"reason": "UnexpectedServerResponse", "message": why}]},
-    )
+def rejected() -> faults.Fault:
+    """The patch is well formed and does not fit the object; the API does not say more."""
+    message = "the server rejected our request due to an error in our request"
+    return faults.Fault(422, "Invalid", message, details={})
 
 
 def _one(value: Any, operation: dict[str, Any]) -> Any:
@@ -52,7 +48,6 @@ def _one(value: Any, operation: dict[str, Any]) -> Any:
         case "remove":
             return _remove(value, path)
         case "replace":
-            _get(value, path, "replace")
             return _set(value, path, operation.get("value"))
         case "move":
             moved = _get(value, _from(operation), "move")
@@ -146,9 +141,11 @@ def _set(value: Any, path: str, new: Any) -> Any:
         return new
     container, last = _parent(value, path, "replace")
     if isinstance(container, dict):
-        container[last] = new
+        container[last] = new  # even where there was nothing, as the API has it
+    elif isinstance(container, list):
+        container[_index(last, len(container) - 1, path, "replace")] = new
     else:
-        container[int(last)] = new
+        raise PatchError(f"replace operation does not apply: doc is missing path: {path!r}: missing value")
     return value
 
 

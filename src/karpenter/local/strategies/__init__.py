@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karpenter.local.defaults.registry import DEFAULTS
+from karpenter.local.resources import BUILT_IN as RESOURCES
+from karpenter.local.strategies.jobs import JobStrategy
 from karpenter.local.strategies.namespaces import NamespaceStrategy
 from karpenter.local.strategies.nodes import NodeStrategy
 from karpenter.local.strategies.pods import PodStrategy
+from karpenter.local.strategies.services import ServiceStrategy
+from karpenter.local.strategies.storage import ClaimStrategy, VolumeStrategy
+from karpenter.local.strategies.traits import with_traits
 from karpenter.local.strategy import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-BUILT_IN: Mapping[str, Strategy] = {
-    "pods": PodStrategy(),
-    "nodes": NodeStrategy(),
-    "namespaces": NamespaceStrategy(),
+_SPECIAL: dict[str, type[Strategy]] = {
+    "pods": PodStrategy,
+    "nodes": NodeStrategy,
+    "namespaces": NamespaceStrategy,
+    "jobs.batch": JobStrategy,
+    "services": ServiceStrategy,
+    "persistentvolumeclaims": ClaimStrategy,
+    "persistentvolumes": VolumeStrategy,
 }
-GENERAL = Strategy()
+
+
+def _strategy(table: str) -> Strategy:
+    return with_traits(table, _SPECIAL.get(table, Strategy)(DEFAULTS.get(table)))
+
+
+BUILT_IN: Mapping[str, Strategy] = {resource.table: _strategy(resource.table) for resource in RESOURCES}

@@ -20,6 +20,7 @@ class NamespaceStrategy(Strategy):
 
     def default(self, value: Object) -> None:
         """Label the namespace with its name, as selectors expect."""
+        super().default(value)
         name = value["metadata"].get("name")
         if name:
             value["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name

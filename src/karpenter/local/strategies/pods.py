@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karpenter.local.admission.pods import admit_pod
+from karpenter.local.qos import qos_class
 from karpenter.local.strategy import Strategy
 
 if TYPE_CHECKING:
+    from karpenter.local.backend import Backend
     from karpenter.local.entry import Object
     from karpenter.local.resources import Resource
 
@@ -17,19 +20,35 @@ _FINISHED = frozenset({"Succeeded", "Failed"})
 class PodStrategy(Strategy):
     """How pods are written."""
 
-    returns_deleted = True
+    def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+        """Give a new pod its account, its priority and its tolerations."""
+        if old is None:
+            admit_pod(backend, resource, value)
 
     def prepare_create(self, resource: Resource, value: Object) -> None:
-        """Begin pending."""
+        """Begin pending; a gated pod says so at once."""
         _ = resource
-        value["status"] = {"phase": "Pending"}
+        status: Object = {"phase": "Pending"}
+        if value["spec"].get("schedulingGates"):
+            status["conditions"] = [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "lastProbeTime": None,
+                    "lastTransitionTime": None,
+                    "reason": "SchedulingGated",
+                    "message": "Scheduling is blocked due to non-empty scheduling gates",
+                }
+            ]
+        status["qosClass"] = qos_class(value["spec"])
+        value["status"] = status
 
     def grace(self, value: Object, asked: int | None) -> int:
         """Return how long the pod may wind down; what is on no node or has finished goes at once."""
         if asked is None:
-            given = (value.get("spec") or {}).get("terminationGracePeriodSeconds")
+            given = value["spec"].get("terminationGracePeriodSeconds")
             asked = _DEFAULT_GRACE if given is None else int(given)
-        if not (value.get("spec") or {}).get("nodeName"):
+        if not value["spec"].get("nodeName"):
             return 0
         if (value.get("status") or {}).get("phase") in _FINISHED:
             return 0

@@ -24,6 +24,7 @@ _NAME_RULES: dict[str, Callable[[str], names.Sentences]] = {
     "clusterrolebindings.rbac.authorization.k8s.io": names.path_segment,
     "events": names.path_segment,
 }
+_STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
@@ -83,9 +84,12 @@ def annotations(given: Any, path: str) -> Iterator[Complaint]:
 def _contents(meta: dict[str, Any], path: str) -> Iterator[Complaint]:
     yield from labels(meta.get("labels"), f"{path}.labels")
     yield from annotations(meta.get("annotations"), f"{path}.annotations")
-    for finalizer in meta.get("finalizers") or ():
+    for index, finalizer in enumerate(meta.get("finalizers") or ()):
         for sentence in names.qualified(finalizer):
             yield bad(f"{path}.finalizers", finalizer, sentence)
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            yield bad(f"{path}.finalizers[{index}]", finalizer, why)
     controllers = [ref for ref in meta.get("ownerReferences") or () if ref.get("controller")]
     for index, ref in enumerate(meta.get("ownerReferences") or ()):
         for key in ("apiVersion", "kind", "name", "uid"):

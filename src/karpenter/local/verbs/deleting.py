@@ -7,6 +7,7 @@ waits for whoever put them there; ``propagationPolicy`` is a finalizer that the 
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,11 @@ from karpenter.local import faults
 from karpenter.local.backend import stamp
 from karpenter.local.bodies import read
 from karpenter.local.entry import Entry, Object
+from karpenter.local.options import is_dry_run, refuse
 from karpenter.local.presenting import reply, reply_raw
-from karpenter.local.request import is_dry_run
-from karpenter.local.writing import draft, uid_mismatch
+from karpenter.local.schema.conform import Mismatch, conform
+from karpenter.local.schema.facts import facts
+from karpenter.local.writing import draft
 
 if TYPE_CHECKING:
     from karpenter.kube.transport import Response
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 _POLICIES = ("Orphan", "Background", "Foreground")
+_DEFINITION = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,14 +105,21 @@ def remove(backend: Backend, resource: Resource, entry: Entry, options: Options)
 
 
 def _check(resource: Resource, meta: dict[str, Any], options: Options) -> None:
-    if options.uid and options.uid != meta["uid"]:
-        raise faults.conflict(resource, meta["name"], uid_mismatch(options.uid, meta["uid"]))
-    if options.revision and options.revision != meta["resourceVersion"]:
-        why = (
-            f"Precondition failed: ResourceVersion in precondition: {options.revision}, "
-            f"ResourceVersion in object meta: {meta['resourceVersion']}"
-        )
-        raise faults.conflict(resource, meta["name"], why)
+    for asked, actual, what, since in (
+        (options.uid, meta["uid"], "UID", "deleted and then recreated"),
+        (options.revision, meta["resourceVersion"], "ResourceVersion", "modified"),
+    ):
+        if asked and asked != actual:
+            why = (
+                f"the {what} in the precondition ({asked}) does not match the {what} in record ({actual}). "
+                f"The object might have been {since}"
+            )
+            kind = faults.qualified(resource.kind, resource.group)
+            details = {"name": meta["name"], "kind": resource.kind}
+            if resource.group:
+                details["group"] = resource.group
+            message = f'Operation cannot be fulfilled on {kind} "{meta["name"]}": {why}'
+            raise faults.Fault(409, "Conflict", message, details=details)
 
 
 def _set_policy_finalizers(meta: dict[str, Any], options: Options, *, orphans: bool) -> None:
@@ -156,56 +167,53 @@ def read_options(call: Call) -> Options:
     """Return the options of a delete, from its body and its query."""
     body: Object = {}
     if call.request.body:
-        body = read(call.request, "DeleteOptions").value
+        try:
+            body = read(call.request, "DeleteOptions").value
+        except faults.Fault as fault:
+            plain = re.sub(r"^the object provided is unrecognized \(must be of type DeleteOptions\): ", "", fault.message)
+            fault.message = plain.rpartition(" (")[0] or plain
+            raise
     return options_from(body, dict(call.request.query))
 
 
 def options_from(body: Object, query: dict[str, str] | None = None) -> Options:
     """Return the options that a ``DeleteOptions`` object and a query spell."""
     query = query or {}
+    try:
+        conform(body, facts().definition(_DEFINITION))
+    except Mismatch as error:
+        raise faults.bad_request(str(error)) from None
     grace = body.get("gracePeriodSeconds")
     if grace is None and "gracePeriodSeconds" in query:
-        grace = query["gracePeriodSeconds"]
+        grace = _whole(query["gracePeriodSeconds"])
     preconditions = body.get("preconditions") or {}
     orphan = body.get("orphanDependents")
     if orphan is None and "orphanDependents" in query:
         orphan = query["orphanDependents"].lower() == "true"
     policy = body.get("propagationPolicy") or query.get("propagationPolicy") or ""
     if policy and orphan is not None:
-        _refuse(policy, "Invalid value", "orphanDependents and deletionPropagation cannot be both set")
+        _refuse(f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set', "Invalid")
     if policy and policy not in _POLICIES:
-        _refuse(policy, "Unsupported value", 'supported values: "Background", "Foreground", "Orphan"')
+        known = '"Foreground", "Background", "Orphan", "nil"'
+        _refuse(f'Unsupported value: "{policy}": supported values: {known}', "NotSupported")
     if orphan is not None:
         policy = "Orphan" if orphan else "Background"
     dry = body.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
     return Options(
-        grace=_whole(grace),
+        grace=grace,
         uid=preconditions.get("uid") or "",
         revision=preconditions.get("resourceVersion") or "",
         policy=policy,
-        dry_run=is_dry_run(dry),
+        dry_run=is_dry_run(dry, "DeleteOptions"),
     )
 
 
-def _whole(grace: Any) -> int | None:
-    if grace is None:
-        return None
+def _whole(text: str) -> int:
     try:
-        return int(grace)
-    except (TypeError, ValueError):
-        raise faults.bad_request(f"gracePeriodSeconds is not a number: {grace!r}") from None
+        return int(text)
+    except ValueError:
+        raise faults.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
-def _refuse(policy: str, kind: str, why: str) -> None:
-    message = f'{kind}: "{policy}": {why}'
-    reason = "FieldValueInvalid" if kind == "Invalid value" else "FieldValueNotSupported"
-    raise faults.Fault(
-        422,
-        "Invalid",
-        f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {message}',
-        details={
-            "group": "meta.k8s.io",
-            "kind": "DeleteOptions",
-            "causes": [{"reason": reason, "message": message, "field": "propagationPolicy"}],
-        },
-    )
+def _refuse(message: str, reason: str) -> None:
+    refuse("DeleteOptions", ("propagationPolicy", f"FieldValue{reason}", message))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karpenter.local import faults
+from karpenter.local.options import refuse
 from karpenter.local.presenting import reply_raw
 from karpenter.local.verbs.selecting import at, current, matching, parse_revision, selector
 
@@ -95,11 +96,8 @@ def _revision(backend: Backend, call: Call, *, continuing: bool) -> int:
     match = call.request.parameter("resourceVersionMatch")
     wrong = _match_complaint(text, match, continuing=continuing)
     if wrong:
-        raise faults.Fault(
-            422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {wrong}',
-            details={"group": "meta.k8s.io", "kind": "ListOptions",
-                     "causes": [{"reason": "FieldValueForbidden", "message": wrong, "field": "resourceVersionMatch"}]},
-        )
+        reason = "FieldValueForbidden" if wrong.startswith("Forbidden") else "FieldValueNotSupported"
+        refuse("ListOptions", ("resourceVersionMatch", reason, wrong))
     if continuing and text and text != "0":
         raise faults.bad_request("specifying resource version is not allowed when using continue")
     revision = parse_revision(text)
@@ -119,7 +117,7 @@ def _match_complaint(text: str, match: str, *, continuing: bool) -> str:
     if not text:
         return "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
     if match not in {"Exact", "NotOlderThan"}:
-        return f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan"'
+        return f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
     if match == "Exact" and text == "0":
         return 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
     return ""
@@ -144,7 +142,7 @@ def _parse_token(text: str) -> Token:
         padded = text + "=" * (-len(text) % 4)
         token = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=Token)
     except (binascii.Error, ValueError, msgspec.MsgspecError):
-        raise faults.bad_request("continue key is not valid: it is not a token of this server") from None
+        raise faults.bad_request("invalid continue token: it is not one of this server's") from None
     if token.v != "meta.k8s.io/v1":
-        raise faults.bad_request(f'continue key is not valid: server does not recognize this encoded version "{token.v}"')
+        raise faults.bad_request(f'invalid continue token: server does not recognize this encoded version "{token.v}"')
     return token

@@ -23,12 +23,10 @@ def selector(backend: Backend, call: Call) -> Selector:
     chosen: list[Requirement] = []
     if fields_text:
         resource = call.resource
-        group = f"{resource.group}/{resource.version}" if resource.group else f"/{resource.version}"
-        subject = f"{group}, Resource={resource.plural}"
         known = {*fields.known(resource.table), *backend.selectable(resource)}
         if resource.table == "events":
             known |= {f"regarding.{name.partition('.')[2]}" for name in known if name.startswith("involved")}
-        parsed = parse_fields(fields_text, known, subject, labels_text)
+        parsed = parse_fields(fields_text, known)
         chosen.extend(Requirement(fields.renamed(item.key), item.operator, item.values) for item in parsed)
     if call.name:
         chosen.append(Requirement("metadata.name", "in", frozenset({call.name})))
@@ -70,7 +68,8 @@ def parse_revision(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
-        raise faults.bad_request(f"invalid resource version {text!r}: a resourceVersion is a number")
+        why = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise faults.bad_request(f"invalid resource version: resourceVersion: {why}")
     return int(text)
 
 

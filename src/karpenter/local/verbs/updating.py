@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.local import faults, metadata
+from karpenter.local import faults, metadata, options
 from karpenter.local.bodies import read
 from karpenter.local.presenting import reply_raw, warnings
 from karpenter.local.writing import Intent, create, update
@@ -18,15 +18,20 @@ if TYPE_CHECKING:
 
 def put(backend: Backend, call: Call, view: View) -> Response:
     """Replace what is stored, if it is still what the client has seen."""
+    options.check(call)
     body = read(call.request, call.resource.kind)
     value, warned = backend.incoming(call, body.value, body.repeated)
     meta = metadata.of(value)
-    given = meta.get("name") or call.name
+    given = meta.get("name")
+    if not given:
+        raise faults.bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        )
     if given != call.name:
         raise faults.bad_request(
             f"the name of the object ({given}) does not match the name on the URL ({call.name})"
         )
-    intent = Intent(manager=call.manager, dry_run=call.dry_run, subresource=call.subresource)
+    intent = Intent(manager=call.manager, version=call.resource.api_version, dry_run=call.dry_run, subresource=call.subresource)
     stored = backend.kept(call.resource)
     old = backend.entry(stored, call.namespace, call.name)
     if old is None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from karpenter.local import faults
 from karpenter.local.entry import Entry, encode
+from karpenter.local.options import refuse
 from karpenter.local.verbs.selecting import current, parse_revision, selector
 
 if TYPE_CHECKING:
@@ -53,12 +54,15 @@ class Watch:
             self._first = ()
             self._after = asked
         cursor = self._history.cursor(self._after)
-        if cursor is None:
-            raise too_old(self._after, self._history.compacted)
-        self._cursor = cursor
+        self._too_old = cursor is None
+        self._cursor = cursor or 0
 
     async def batches(self) -> AsyncGenerator[Sequence[bytes], None]:
         """Yield events, as many at a time as there are."""
+        if self._too_old:
+            # An accepted watch says so in its stream, as clients of the API expect.
+            yield [error_line(too_old(self._after, self._history.compacted))]
+            return
         clock = self._backend.clock
         until = clock.monotonic() + self._seconds
         next_bookmark = clock.monotonic() + BOOKMARK_EVERY
@@ -164,23 +168,21 @@ def _last_seen(change: Change) -> Entry:
 def _wants_initial(call: Call) -> bool:
     given = call.request.parameter("sendInitialEvents")
     match = call.request.parameter("resourceVersionMatch")
+    field, causes = "resourceVersionMatch", []
+    if given and match != "NotOlderThan":
+        why = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        causes.append((field, "FieldValueForbidden", why))
+    elif match and not given:
+        why = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        causes.append((field, "FieldValueForbidden", why))
+    if match not in {"", "NotOlderThan"}:
+        why = f'Unsupported value: "{match}": supported values: "NotOlderThan"'
+        causes.append((field, "FieldValueNotSupported", why))
+    if causes:
+        refuse("ListOptions", *causes)
     if given:
-        if match != "NotOlderThan":
-            _refuse_match("Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
         return given.lower() in {"true", "1"}
-    if match:
-        _refuse_match("Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
     return call.request.parameter("resourceVersion") in {"", "0"}
-
-
-def _refuse_match(why: str) -> None:
-    cause = {"reason": "FieldValueForbidden", "message": why, "field": "resourceVersionMatch"}
-    raise faults.Fault(
-        422,
-        "Invalid",
-        f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {why}',
-        details={"group": "meta.k8s.io", "kind": "ListOptions", "causes": [cause]},
-    )
 
 
 def _seconds(call: Call) -> float:
