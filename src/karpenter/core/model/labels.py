@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import NORMALIZED_LABELS
+from karpenter.base.excerpt import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,6 +27,7 @@ OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", 
 _BOUNDS: Final = frozenset({"Gt", "Lt", "Gte", "Lte"})
 _NONE: Final[frozenset[str]] = frozenset()
 _SHOWN_VALUES: Final = 5
+_MOST_DIGITS: Final = len(str(MAX_INT))
 
 
 class RequirementError(ValueError):
@@ -79,7 +81,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         return MAX_INT - len(self.values) if self.complement else len(self.values)
 
     def sample(self) -> str:
-        """Return one allowed value, always the same one; empty when there is none."""
+        """Return one allowed value, always the same one; empty when no label can have one."""
         if not self.complement:
             return min(self.values, default="")
         number = self.gte or 0
@@ -141,34 +143,41 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         A bounded complement with excluded values needs several entries, which
         together mean the same set.
         """
-        excluded = tuple(sorted(self.values))
-        if not self.complement:
-            return (Term(self.key, self.operator, excluded, self.min_values),)
         found = []
         if self.gte is not None:
             found.append(Term(self.key, "Gte", (str(self.gte),), self.min_values))
-        if self.lte is not None:
+        if self.lte is not None and self.lte < 0:  # the API knows no negative bounds
+            found.append(Term(self.key, "Lt", ("0",), self.min_values))
+        elif self.lte is not None:
             found.append(Term(self.key, "Lte", (str(self.lte),), self.min_values))
-        if excluded or not found:
-            found.append(Term(self.key, self.operator, excluded, self.min_values))
+        if self.values or not found:
+            found.append(Term(self.key, self.operator, tuple(sorted(self.values)), self.min_values))
         return tuple(found)
 
     def __str__(self) -> str:
-        text = f"{self.key} {self.operator}"
+        parts = [self.key, self.operator]
         if self.values:
             shown = sorted(self.values)[:_SHOWN_VALUES]
             others = len(self.values) - len(shown)
-            text += f" [{' '.join(shown)}{f' and {others} others' if others else ''}]"
-        for sign, bound in ((">=", self.gte), ("<=", self.lte), ("minValues", self.min_values)):
-            if bound is not None:
-                text += f" {sign} {bound}" if sign == "minValues" else f" {sign}{bound}"
-        return text
+            parts.append(f"[{' '.join(shown)}{f' and {others} others' if others else ''}]")
+        if self.gte is not None:
+            parts.append(f">={self.gte}")
+        if self.lte is not None:
+            parts.append(f"<={self.lte}")
+        if self.min_values is not None:
+            parts.append(f"minValues {self.min_values}")
+        return " ".join(parts)
 
 
 def requirement(
     key: str, operator: str, values: Iterable[str] = (), min_values: int | None = None
 ) -> Requirement:
-    """Return the requirement that an API entry means; deprecated keys get their present name."""
+    """
+    Return the requirement that an API entry means; deprecated keys get their present name.
+
+    Raises:
+        RequirementError: naming the key, what it says and what is allowed.
+    """
     key = sys.intern(NORMALIZED_LABELS.get(key, key))
     match operator:
         case "In":
@@ -183,7 +192,9 @@ def requirement(
             return _bounded(key, operator, tuple(values), min_values)
         case _:
             allowed = ", ".join(OPERATORS)
-            raise RequirementError(f"label {key}: operator {operator!r} is not one of {allowed}")
+            raise RequirementError(
+                f"label {excerpt(key)}: {excerpt(operator)} is not one of the operators {allowed}"
+            )
 
 
 def within(value: str, gte: int | None, lte: int | None) -> bool:
@@ -198,18 +209,22 @@ def within(value: str, gte: int | None, lte: int | None) -> bool:
 
 def integer(value: str) -> int | None:
     """Return `value` as a base-10 integer of at most 64 bits, or None."""
-    digits = value[1:] if value[:1] in ("+", "-") else value
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 19:  # noqa: PLR2004  int64 has 19 digits
+    digits = value[1:] if value[:1] in {"+", "-"} else value
+    if not (digits.isascii() and digits.isdigit()):
         return None
-    number = int(value)
+    digits = digits.lstrip("0") or "0"
+    if len(digits) > _MOST_DIGITS:
+        return None
+    number = -int(digits) if value[0] == "-" else int(digits)
     return number if -MAX_INT - 1 <= number <= MAX_INT else None
 
 
 def _bounded(key: str, operator: str, values: tuple[str, ...], min_values: int | None) -> Requirement:
     number = integer(values[0]) if len(values) == 1 else None
     if number is None or number < 0:
+        found = ", ".join(excerpt(value) for value in values[:_SHOWN_VALUES]) or "nothing"
         raise RequirementError(
-            f"label {key}: operator {operator} takes exactly one integer of 0 or more, not {list(values)}"
+            f"label {excerpt(key)}: operator {operator} takes exactly one integer of 0 or more, not {found}"
         )
     match operator:
         case "Gt" if number == MAX_INT:

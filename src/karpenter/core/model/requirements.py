@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from karpenter.api.labels import HOSTNAME
-from karpenter.core.model.labels import Requirement, Term, requirement
+from karpenter.core.model.labels import Requirement, requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from karpenter.core.model.labels import Term
 
 
 class Entry(Protocol):
@@ -78,7 +81,12 @@ class Requirements:
 
     @classmethod
     def from_entries(cls, entries: Iterable[Entry]) -> Requirements:
-        """Return the conjunction of API entries; `minValues` is read where an entry has it."""
+        """
+        Return the conjunction of API entries; `minValues` is read where an entry has it.
+
+        Raises:
+            RequirementError: naming the key, what it says and what is allowed.
+        """
         return cls.of(
             requirement(e.key, e.operator, e.values, getattr(e, "min_values", None)) for e in entries
         )
@@ -165,17 +173,17 @@ class Requirements:
 
     def labels(self) -> dict[str, str]:
         """Return the labels whose value is settled."""
-        return {
-            r.key: next(iter(r.values)) for r in self if not r.complement and len(r.values) == 1
-        }
+        return {r.key: next(iter(r.values)) for r in self if not r.complement and len(r.values) == 1}
 
     def terms(self) -> tuple[Term, ...]:
         """Return the set in API form, ordered by key."""
         return tuple(term for key in sorted(self._by_key) for term in self._by_key[key].terms())
 
     def _closest(self, key: str, undefined_ok: AbstractSet[str]) -> str:
-        """Guess which known key was meant."""
+        """Guess which known key was meant: one that contains it, or ends like it."""
         tail = key.rpartition("/")[2]
+        if not tail:
+            return ""
         for known in (*sorted(undefined_ok), *sorted(self._by_key)):
             if key in known or known.endswith(tail):
                 return known
