@@ -1,0 +1,187 @@
+"""
+The least that any plan could cost, with a proof.
+
+Suppose pods could be cut into crumbs and machines bought by the slice. The cheapest way to
+serve that demand is a linear program, and no real plan can beat it. Its dual gives each
+resource of each machine a value: values under which no machine is worth more than its price.
+Adding up what the pods would pay at those values is a lower bound whatever the values are,
+so the bound is always computed from the values, never taken from the program's own answer.
+
+With the optional library ``highspy`` the values are the best there are. Without it they are
+the best that are equal for all machines, which gives a weaker bound, and says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+try:
+    import highspy
+except ImportError:  # pragma: no cover  the optional extra is part of the development set-up
+    highspy = None
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karpenter.core.scheduling.market import Market
+
+LINEAR_PROGRAM: Final = "linear program"
+EQUAL_VALUES: Final = "equal values for all machines"
+_MOST_ITEMS: Final = 160
+"""Beyond so many items the program is solved for a sample; the bound holds for all of them."""
+
+_SAFETY: Final = 1e-9
+
+
+class Values(msgspec.Struct, frozen=True):
+    """What a unit of each resource is worth on each machine, and what follows."""
+
+    unit: NDArray[np.float64]
+    """``unit[machine, resource]``; over a whole machine never more than its price."""
+
+    pod: NDArray[np.float64]
+    """``pod[item]``: the least that one pod of the item must cost."""
+
+    bound: float
+    method: str
+
+
+def values(market: Market, free: NDArray[np.float64] | None = None) -> Values:
+    """
+    Return values that prove a lower bound for serving the whole demand.
+
+    `free` is room that costs nothing, as one sum; pods may be served from it as well.
+    """
+    if not len(market.count) or not len(market.price):
+        return Values(np.zeros_like(market.room), np.zeros(len(market.count)), 0.0, "")
+    unit, method = _equal_values(market), EQUAL_VALUES
+    best = _worth(market, unit, free, method)
+    if highspy is not None:
+        solved = _program(market)
+        if solved is not None:
+            found = _worth(market, solved, free, LINEAR_PROGRAM)
+            if found.bound >= best.bound:
+                best = found
+    return best
+
+
+def _worth(
+    market: Market, unit: NDArray[np.float64], free: NDArray[np.float64] | None, method: str
+) -> Values:
+    """Return the bound that some values prove, after making sure that they are allowed."""
+    unit = np.maximum(unit, 0.0)
+    spent = (unit * market.room).sum(axis=1)
+    scale = np.minimum(1.0, market.price / np.maximum(spent, 1e-300))
+    unit *= scale[:, None]
+    pod = np.full(len(market.count), np.inf)
+    for machine in range(len(market.price)):
+        cost = market.want @ unit[machine]
+        np.minimum(pod, np.where(market.fits[machine], cost, np.inf), out=pod)
+    pod[~np.isfinite(pod)] = 0.0  # nothing fits: the pod is refused and costs nothing
+    bound = float(market.count @ pod)
+    if free is not None and bound > 0:
+        bound, pod = _with_free_room(market, pod, free)
+    return Values(unit, pod, max(0.0, bound * (1 - _SAFETY)), method)
+
+
+def _with_free_room(
+    market: Market, pod: NDArray[np.float64], free: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64]]:
+    """
+    Take off the most that free room can be worth.
+
+    The shares of all its resources that pods use may add up to no more than there are
+    resources; filling that with the dearest pods first is at least as good as any real use.
+    """
+    shares = (market.want / np.maximum(free, 1e-300)).sum(axis=1)
+    order = np.argsort(-pod / np.maximum(shares, 1e-300))
+    left, saved = float(len(free)), 0.0
+    for item in order.tolist():
+        need = float(market.count[item] * shares[item])
+        part = 1.0 if need <= left else left / need
+        saved += part * float(market.count[item] * pod[item])
+        left -= part * need
+        if left <= 0:
+            break
+    return max(0.0, float(market.count @ pod) - saved), pod
+
+
+def _equal_values(market: Market) -> NDArray[np.float64]:
+    """Return one value per resource, the same on every machine, that is worth the most in all."""
+    total = market.count @ market.want
+    best, found = 0.0, np.zeros(market.want.shape[1])
+    active = np.flatnonzero(total > 0)
+    for resource in active.tolist():
+        rate = _rate(market, np.eye(len(total))[resource])
+        if rate[resource] * total[resource] > best:
+            best, found = float(rate @ total), rate
+    for first in active.tolist():
+        for second in active.tolist():
+            for share in np.linspace(0.05, 0.95, 19) if first < second else ():
+                mix = np.zeros(len(total))
+                mix[first], mix[second] = share / total[first], (1 - share) / total[second]
+                rate = _rate(market, mix)
+                if float(rate @ total) > best:
+                    best, found = float(rate @ total), rate
+    return np.repeat(found[None], len(market.price), axis=0)
+
+
+def _rate(market: Market, direction: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the longest vector in a direction that no machine's price forbids."""
+    reach = market.room @ direction
+    with np.errstate(divide="ignore", invalid="ignore"):
+        longest = np.where(reach > 0, market.price / reach, np.inf).min()
+    return direction * (longest if np.isfinite(longest) else 0.0)
+
+
+def _program(market: Market) -> NDArray[np.float64] | None:
+    """Return the dual values of the fluid program, over a sample of items when there are many."""
+    sample = _sample(market)
+    count, want, fits = market.count[sample], market.want[sample], market.fits[:, sample]
+    if len(sample) < len(market.count):
+        count = count * (market.count.sum() / count.sum())
+    machine, item = np.nonzero(fits)
+    pods, machines, width = len(sample), len(market.price), want.shape[1]
+    scale = np.maximum(market.room.max(axis=0), 1.0)
+    lp = highspy.HighsLp()
+    flows = len(item)
+    # Columns: the flow of each item to each machine it fits, then how much of each machine is bought.
+    start = [np.arange(flows) * (1 + width)]
+    index = np.concatenate(
+        [item[:, None], pods + machine[:, None] * width + np.arange(width)[None]], axis=1
+    ).ravel()
+    value = np.concatenate([np.ones((flows, 1)), want[item] / scale], axis=1).ravel()
+    bought_index = (pods + np.arange(machines)[:, None] * width + np.arange(width)[None]).ravel()
+    bought_value = (-market.room / scale).ravel()
+    start.append(flows * (1 + width) + np.arange(machines + 1) * width)
+    lp.num_col_, lp.num_row_ = flows + machines, pods + machines * width
+    lp.col_cost_ = np.concatenate([np.zeros(flows), market.price])
+    lp.col_lower_ = np.zeros(lp.num_col_)
+    lp.col_upper_ = np.full(lp.num_col_, highspy.kHighsInf)
+    served = fits.any(axis=0)
+    lp.row_lower_ = np.concatenate([np.where(served, count, 0.0), np.full(machines * width, -highspy.kHighsInf)])
+    lp.row_upper_ = np.concatenate([np.full(pods, highspy.kHighsInf), np.zeros(machines * width)])
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = np.concatenate(start)
+    lp.a_matrix_.index_ = np.concatenate([index, bought_index])
+    lp.a_matrix_.value_ = np.concatenate([value, bought_value])
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.passModel(lp)
+    solver.run()
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return None
+    dual = -np.array(solver.getSolution().row_dual)[pods:].reshape(machines, width)
+    return dual / scale
+
+
+def _sample(market: Market) -> NDArray[np.int64]:
+    """Return the items that say most about the demand: the heaviest ones."""
+    if len(market.count) <= _MOST_ITEMS:
+        return np.arange(len(market.count))
+    weight = market.count * (market.want / np.maximum(market.room.max(axis=0), 1.0)).sum(axis=1)
+    return np.sort(np.argsort(-weight, kind="stable")[:_MOST_ITEMS])

@@ -1,0 +1,110 @@
+"""
+Supply and demand as arrays: which kinds of pod there are, and which machines are worth a look.
+
+An item is a number of equal pods with the offerings they may use. A machine is an offering
+that no other one beats: larger or equal everywhere, usable by at least the same items, and
+no dearer. Everything that can be said about price needs only these.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from karpenter.core.scheduling.templates import Template
+    from karpenter.core.scheduling.universe import Bits
+
+
+class Item(msgspec.Struct, frozen=True):
+    """Pods that ask for the same and may use the same offerings."""
+
+    want: tuple[int, ...]
+    bits: tuple[Bits, ...]
+    """The offerings they may use, template by template."""
+
+    cap: int = 0
+    """How many may share a machine; 0 means any number."""
+
+
+class Market(msgspec.Struct, frozen=True):
+    """Items, machines, and who may use which."""
+
+    count: NDArray[np.float64]
+    """``count[item]``: how many pods."""
+
+    want: NDArray[np.float64]
+    """``want[item, resource]``."""
+
+    cap: NDArray[np.float64]
+    """``cap[item]``: how many may share a machine."""
+
+    room: NDArray[np.float64]
+    """``room[machine, resource]``."""
+
+    price: NDArray[np.float64]
+    """``price[machine]`` per hour."""
+
+    fits: NDArray[np.bool_]
+    """``fits[machine, item]``: the item may use the machine, and one pod of it has room."""
+
+    sources: tuple[tuple[int, int], ...]
+    """Template and offering behind each machine."""
+
+
+def market(items: Sequence[Item], counts: Sequence[int], templates: Sequence[Template]) -> Market:
+    """Return the market for a demand."""
+    want = np.array([item.want for item in items], np.float64).reshape(len(items), -1)
+    masks = sorted({item.bits for item in items})
+    group = np.array([masks.index(item.bits) for item in items], np.int64)
+    rooms, prices, allowed, sources = [], [], [], []
+    for number, template in enumerate(templates):
+        universe = template.universe
+        if not universe.offerings:
+            continue
+        usable = np.array([universe.flags(mask[number]) for mask in masks], bool).reshape(len(masks), -1)
+        keep = np.flatnonzero(usable.any(axis=0) & (universe.room[universe.owner] >= 0).all(axis=1))
+        keep = keep[_undominated(universe.room[universe.owner[keep]], universe.price[keep], usable[:, keep].T)]
+        rooms.append(universe.room[universe.owner[keep]])
+        prices.append(universe.price[keep])
+        allowed.append(usable[:, keep].T)
+        sources.extend((number, int(offering)) for offering in keep)
+    width = want.shape[1]
+    room = np.concatenate(rooms).astype(np.float64) if rooms else np.zeros((0, width))
+    may = np.concatenate(allowed) if allowed else np.zeros((0, len(masks)), bool)
+    fits = may[:, group] if len(items) else np.zeros((len(room), 0), bool)
+    for resource in range(width):
+        fits = fits & (want[:, resource][None] <= room[:, resource][:, None])
+    return Market(
+        np.array(counts, np.float64),
+        want,
+        np.array([item.cap or np.inf for item in items], np.float64),
+        room,
+        np.concatenate(prices) if prices else np.zeros(0),
+        fits,
+        tuple(sources),
+    )
+
+
+def _undominated(
+    room: NDArray[np.int64], price: NDArray[np.float64], usable: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Return the positions of offerings that no other offering beats, the first of equals."""
+    order = np.lexsort((*(-room.T), price))  # the cheapest first, the largest of equals first
+    kept: list[int] = []
+    kept_room = np.zeros((0, room.shape[1]), np.int64)
+    kept_usable = np.zeros((0, usable.shape[1]), bool)
+    for position in order.tolist():
+        beaten = (kept_room >= room[position]).all(axis=1) & (kept_usable | ~usable[position]).all(axis=1)
+        if beaten.any():
+            continue
+        kept.append(position)
+        kept_room = np.vstack([kept_room, room[position][None]])
+        kept_usable = np.vstack([kept_usable, usable[position][None]])
+    return np.array(kept, np.int64)

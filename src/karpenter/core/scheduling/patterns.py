@@ -1,0 +1,240 @@
+"""
+Packing by price: fill every worthwhile machine, buy the one with the best value, repeat.
+
+Each pod has a value (the least it must cost anywhere). A machine is filled greedily with
+the pods that suit what is left of it; the filled machine with the lowest price per value is
+bought as often as the demand allows. Then a few wasteful machines are taken apart and packed
+anew, as long as that saves money.
+
+Works on a `Market`; knows nothing of pods, labels or topology. Deterministic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karpenter.core.scheduling.bound import Values
+    from karpenter.core.scheduling.market import Market
+
+_WORTH_A_LOOK: Final = 1.06
+"""Machines whose price is within this factor of the best value they could hold."""
+
+_AT_LEAST: Final = 8
+_BITE: Final = 0.34
+"""How much of what would still fit is added at once."""
+
+_CAUTION: Final = 0.85
+"""How much of a demand is bought in one go of the same machine."""
+
+_STEPS: Final = 600
+
+
+class Packed(msgspec.Struct, frozen=True):
+    """A set of machines: what each holds, and which it is."""
+
+    holds: NDArray[np.float64]
+    """``holds[bought, item]``."""
+
+    machine: NDArray[np.int64]
+    price: NDArray[np.float64]
+
+    @property
+    def cost(self) -> float:
+        """What they cost together, per hour."""
+        return float(self.price.sum())
+
+
+def pack_by_price(market: Market, values: Values, *, rounds: int, seed: int) -> Packed | None:
+    """Return machines for the whole demand, or None when something fits nowhere."""
+    if not market.fits.any(axis=0).all():
+        return None
+    packer = _Packer(market, values)
+    holds = packer.cover(market.count, values.pod)
+    found = packer.priced(holds)
+    return packer.improve(found, rounds=rounds, rng=np.random.default_rng(seed))
+
+
+class _Packer:
+    def __init__(self, market: Market, values: Values) -> None:
+        self._market = market
+        self._values = values
+        share = values.unit * market.room
+        total = share.sum(axis=1, keepdims=True)
+        width = market.room.shape[1]
+        weight = np.where(total > 0, share / np.maximum(total, 1e-300), 1 / width) * width
+        self._weight = np.maximum(weight, 0.15)
+        self._main = self._worthwhile()
+
+    def _worthwhile(self) -> NDArray[np.int64]:
+        """Return the machines that could be part of a cheapest plan."""
+        market = self._market
+        best = np.full(len(market.price), np.inf)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(market.room[:, None] > 0, market.want[None] / market.room[:, None], 0.0)
+        for mix in _mixes(self._market, share):
+            worth = np.where(market.fits, self._values.pod[None] / np.maximum(share @ mix, 1e-300), 0.0)
+            np.minimum(best, worth.max(axis=1), out=best)
+        ratio = market.price / np.maximum(best, 1e-300)
+        limit = max(_WORTH_A_LOOK, float(np.sort(ratio)[min(len(ratio), _AT_LEAST) - 1]))
+        return np.flatnonzero(ratio <= limit)
+
+    def cover(self, demand: NDArray[np.float64], worth: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what machines hold that together serve `demand`."""
+        left = demand.copy()
+        bought = []
+        price = self._market.price
+        while left.sum() > 0:
+            active = np.flatnonzero(left > 0)
+            value = float(left[active] @ worth[active])
+            machines = self._main
+            if value <= 3 * price[machines].max():  # the tail: nothing much larger than what is left
+                machines = np.flatnonzero(price <= 1.6 * value + 2 * price.min())
+            holds, which = self._best(left, worth, active, machines)
+            if which < 0:
+                holds, which = self._best(left, worth, active, np.arange(len(price)))
+            held = holds > 0
+            times = max(1, int((left[held] // holds[held]).min()))
+            if times > 3:  # noqa: PLR2004  small lots are bought whole
+                times = int(times * _CAUTION)
+            left -= times * holds
+            bought.append(np.repeat(holds[None], times, axis=0))
+        return np.concatenate(bought) if bought else np.zeros((0, len(demand)))
+
+    def _best(
+        self,
+        left: NDArray[np.float64],
+        worth: NDArray[np.float64],
+        active: NDArray[np.int64],
+        machines: NDArray[np.int64],
+    ) -> tuple[NDArray[np.float64], int]:
+        """Return what the filled machine with the best value holds, and its number (-1: none)."""
+        filled = self._fill(left, worth, active, machines)
+        value = filled @ worth[active]
+        cost = self._cheapest(filled, active)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(value > 0, cost / value, np.inf)
+        holds = np.zeros(len(left))
+        if not len(ratio) or not (filled.sum(axis=1) > 0).any():
+            return holds, -1
+        if not np.isfinite(ratio).any():
+            ratio = np.where(filled.sum(axis=1) > 0, cost, np.inf)
+        winner = int(ratio.argmin())
+        holds[active] = filled[winner]
+        return holds, int(machines[winner])
+
+    def _fill(
+        self,
+        left: NDArray[np.float64],
+        worth: NDArray[np.float64],
+        active: NDArray[np.int64],
+        machines: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Fill one of each machine; return ``held[machine, item]``."""
+        market = self._market
+        want, room = market.want[active], market.room[machines]
+        spare = room.copy()
+        open_ = np.where(market.fits[np.ix_(machines, active)], np.minimum(left[active], market.cap[active])[None], 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(room[:, None] > 0, want[None] / room[:, None], 0.0) * self._weight[machines][:, None]
+            inverse = np.where(want > 0, 1 / want, np.inf)
+        size = share.sum(axis=2)
+        pull = share * (worth[active][None] / np.maximum(size, 1e-300))[:, :, None]
+        held = np.zeros_like(open_)
+        rows = np.arange(len(machines))
+        scale = np.maximum(room, 1e-300)
+        for _ in range(_STEPS):
+            most = np.full_like(open_, np.inf)
+            for resource in range(want.shape[1]):
+                column = inverse[:, resource]
+                limited = np.isfinite(column)
+                most[:, limited] = np.minimum(most[:, limited], spare[:, resource][:, None] * column[limited][None])
+            most = np.minimum(np.floor(most + 1e-9), open_)
+            score = (pull * (spare / scale)[:, None]).sum(axis=2)
+            score[most <= 0] = -1.0
+            choice = score.argmax(axis=1)
+            going = score[rows, choice] >= 0
+            if not going.any():
+                break
+            some, item = rows[going], choice[going]
+            fit = most[some, item]
+            bite = np.minimum(np.maximum(1.0, np.floor(fit * _BITE)), fit)
+            held[some, item] += bite
+            open_[some, item] -= bite
+            spare[some] -= bite[:, None] * want[item]
+        return held
+
+    def _cheapest(self, held: NDArray[np.float64], active: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the lowest price at which each load can be bought."""
+        return self._choose(held @ self._market.want[active], held > 0, active)[0]
+
+    def _choose(
+        self, used: NDArray[np.float64], present: NDArray[np.bool_], active: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        market = self._market
+        price = np.full(len(used), np.inf)
+        which = np.full(len(used), -1, np.int64)
+        usable = market.fits[:, active]
+        todo = np.arange(len(used))
+        for machine in np.argsort(market.price, kind="stable").tolist():
+            fine = (used[todo] <= market.room[machine] + 1e-6).all(axis=1)
+            fine &= ~(present[todo] & ~usable[machine]).any(axis=1)
+            done = todo[fine]
+            price[done], which[done] = market.price[machine], machine
+            todo = todo[~fine]
+            if not len(todo):
+                break
+        return price, which
+
+    def priced(self, holds: NDArray[np.float64]) -> Packed:
+        """Return loads with the cheapest machine for each."""
+        every = np.arange(holds.shape[1])
+        price, which = self._choose(holds @ self._market.want, holds > 0, every)
+        return Packed(holds, which, price)
+
+    def improve(self, found: Packed, *, rounds: int, rng: np.random.Generator) -> Packed:
+        """Take wasteful machines apart and pack them anew, as long as that saves."""
+        worth = self._values.pod
+        for _ in range(rounds if len(found.price) > 1 else 0):
+            waste = found.price - found.holds @ worth
+            size = int(rng.integers(2, min(8, len(found.price) + 1)))
+            if rng.random() < _CAUTION:
+                some = np.argsort(-waste * rng.uniform(0.1, 1, len(waste)), kind="stable")[:size]
+            else:
+                some = rng.choice(len(waste), size, replace=False)
+            demand = found.holds[some].sum(axis=0)
+            again = self.priced(self.cover(demand, worth * rng.uniform(0.85, 1.15, len(worth))))
+            if again.cost < float(found.price[some].sum()) - 1e-9:
+                rest = np.delete(np.arange(len(found.price)), some)
+                found = Packed(
+                    np.concatenate([found.holds[rest], again.holds]),
+                    np.concatenate([found.machine[rest], again.machine]),
+                    np.concatenate([found.price[rest], again.price]),
+                )
+        return found
+
+
+def _mixes(market: Market, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Return weights over the resources that matter, from one extreme to the other."""
+    width = market.want.shape[1]
+    active = [r for r in range(width) if share[:, :, r].max(initial=0.0) > 0]
+    steps = 10 if len(active) <= 3 else 4  # noqa: PLR2004  the grid grows with the number of resources
+    found = []
+    for parts in _compositions(steps, len(active)):
+        mix = np.zeros(width)
+        mix[active] = np.array(parts) / steps
+        found.append(mix)
+    return found
+
+
+def _compositions(total: int, parts: int) -> list[tuple[int, ...]]:
+    if parts == 0:
+        return []
+    if parts == 1:
+        return [(total,)]
+    return [(first, *rest) for first in range(total + 1) for rest in _compositions(total - first, parts - 1)]
