@@ -19,10 +19,11 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 COMMANDS: dict[str, Entry] = {
+    "catalog": Entry("karpenter.cli.catalog:catalog", "Look at instance types and their prices."),
     "completion": Entry("karpenter.cli.completion:completion", "Print the completion script for a shell."),
     "crds": Entry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
     "demo": Entry("karpenter.cli.demo:demo", "Show what this version can do."),
-    "plan": Entry("karpenter.cli.plan:plan", "Show which machines would be launched for these pods, offline."),
+    "plan": Entry("karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."),
     "validate": Entry("karpenter.cli.validate:validate", "Check manifests before a cluster sees them."),
     "version": Entry("karpenter.cli.version:version", "Print the version."),
 }
