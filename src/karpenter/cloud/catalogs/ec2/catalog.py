@@ -57,12 +57,10 @@ def assemble(region: str, listings: Iterable[Listing]) -> Catalog:
 
 
 def _listings(data: Data, region: str) -> Iterator[Listing]:
-    sold = data.regions[region]
-    for index, (facts, price) in enumerate(zip(data.types, data.prices, strict=True)):
-        zones = sold.zones_of(index)
-        if price is not None and zones:
-            on_demand = regional_price(price, sold.price_factor)
-            yield Listing(facts=facts, zones=zones, prices=_modelled_prices(facts, zones, on_demand))
+    factor = data.regions[region].price_factor
+    for facts, price, zones in data.sold_in(region):
+        prices = _modelled_prices(facts, zones, regional_price(price, factor))
+        yield Listing(facts=facts, zones=zones, prices=prices)
 
 
 def _modelled_prices(

@@ -7,7 +7,7 @@ The file is written by ``tools/ec2/build.py``; its date is part of it.
 """
 
 import gzip
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.resources import files
 from typing import Final
@@ -48,6 +48,14 @@ class Data(msgspec.Struct, frozen=True):
     """On demand in us-east-1, in US dollars per hour; in the order of the types."""
 
     regions: dict[str, Region]
+
+    def sold_in(self, region: str) -> Iterator[tuple[InstanceFacts, float, dict[str, str]]]:
+        """Yield each type that `region` sells for a known price: facts, price in us-east-1, zones."""
+        sold = self.regions[region]
+        for index, (facts, price) in enumerate(zip(self.types, self.prices, strict=True)):
+            zones = sold.zones_of(index)
+            if price is not None and zones:
+                yield facts, price, zones
 
 
 @lru_cache(maxsize=1)
