@@ -230,7 +230,8 @@ class Untyped(Target[Plain]):
 
     def read_page(self, data: bytes) -> Page[Plain]:
         """Read a list; each item says its apiVersion and kind, also where the server left them out."""
-        listed = self._many.decode(data)
+        with _no_collection():
+            listed = self._many.decode(data)
         return Page(
             items=tuple(
                 {"apiVersion": self.api_version, "kind": self.kind, **item} for item in listed.items or ()
