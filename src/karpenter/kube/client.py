@@ -67,10 +67,10 @@ class Client:
         self._backoff = backoff
         self._longest_wait = longest_wait
 
-    async def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
-        """Read one object."""
+    async def get(self, kind: Kind[T], name: str, *, namespace: str = "", subresource: str = "") -> T:
+        """Read one object, or a subresource of it such as ``scale``."""
         target = target_of(kind)
-        return await self._ask(target, verbs.get(target, name, namespace=namespace))
+        return await self._ask(target, verbs.get(target, name, namespace=namespace, subresource=subresource))
 
     async def list(self, kind: Kind[T], selection: Selection = EVERYTHING, *, limit: int = PAGE) -> Page[T]:
         """Read a whole list, page by page."""

@@ -3,10 +3,13 @@
 import asyncio
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from karpenter.base.aio.backoff import Backoff
 from karpenter.base.aio.bucket import TokenBucket
 from karpenter.base.aio.queue import QueueClosed, WorkQueue
+from karpenter.base.aio.virtual import run_virtual
 
 
 async def drain(queue: WorkQueue[str]) -> list[str]:
@@ -240,3 +243,52 @@ async def test_a_worker_cancelled_before_the_call_is_passed_over() -> None:
 
     assert await worker == "a"
     assert gone.cancelled()
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from("abc"),
+        st.sampled_from(["add", "later", "retry"]),
+        st.integers(0, 30),  # tenths of a second until the next step
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS, workers=st.integers(1, 3), takes=st.integers(0, 20))
+def test_nothing_is_lost_and_nothing_is_worked_on_twice(
+    steps: list[tuple[str, str, int]], workers: int, takes: int
+) -> None:
+    """Whatever is asked for, and however slow the workers: work follows each wish, and never two on a key."""
+
+    async def play() -> None:
+        queue = WorkQueue[str](backoff=Backoff(first=0.3, cap=2))
+        busy: set[str] = set()
+        wished: dict[str, float] = {}
+        begun: dict[str, float] = {}
+        loop = asyncio.get_running_loop()
+
+        async def work() -> None:
+            while True:
+                async with queue.item() as key:
+                    assert key not in busy
+                    busy.add(key)
+                    begun[key] = loop.time()
+                    await asyncio.sleep(takes / 10)
+                    busy.discard(key)
+
+        tasks = [asyncio.create_task(work()) for _ in range(workers)]
+        for key, how, pause in steps:
+            wished[key] = loop.time()
+            {"add": queue.add, "later": lambda k: queue.add_after(k, 0.7), "retry": queue.retry}[how](key)
+            await asyncio.sleep(pause / 10)
+        await asyncio.sleep(1000)
+        assert not any(task.done() for task in tasks)
+        assert all(begun[key] >= when for key, when in wished.items())
+        assert (len(queue), queue.later, queue.processing) == (0, 0, 0)
+        queue.close()
+        await asyncio.wait(tasks)
+        assert {type(task.exception()) for task in tasks} == {QueueClosed}
+
+    run_virtual(play())
