@@ -11,8 +11,8 @@ import pytest
 from karpenter.api.cluster import Event, Namespace
 from karpenter.api.meta import ObjectReference
 from karpenter.api.node import Node
-from karpenter.api.pod import Pod
-from karpenter.api.policy import PodDisruptionBudget
+from karpenter.api.pod import Pod, PodTemplate
+from karpenter.api.policy import PodDisruptionBudget, PriorityClass
 from karpenter.base.clock import Clock
 from karpenter.kube.cache import Event as Told
 from karpenter.kube.cache import Seen
@@ -25,6 +25,7 @@ from karpenter.kube.errors import (
     Gone,
     Invalid,
     NotFound,
+    ServerFailed,
     TooManyRequests,
 )
 from karpenter.kube.informer import Informer
@@ -37,6 +38,7 @@ from karpenter.kube.verbs import Preconditions, Selection, list_page
 Scenario = Callable[[Client, Clock], Coroutine[Any, Any, None]]
 
 CONFIGS = untyped("v1", "configmaps", kind="ConfigMap", namespaced=True)
+DEPLOYMENTS = untyped("apps/v1", "deployments", kind="Deployment", namespaced=True)
 
 
 def chance() -> Random:
@@ -55,6 +57,20 @@ def pod(name: str, **labels: str) -> dict[str, Any]:
         "metadata": {"name": name, "namespace": "default", "labels": labels},
         "spec": {"containers": [{"name": "main", "image": "none"}]},
     }
+
+
+def template(name: str, container: str, **labels: str) -> dict[str, Any]:
+    """Return a PodTemplate."""
+    spec = {"containers": [{"name": container, "image": "none"}]}
+    return {
+        "metadata": {"name": name, "labels": {"a": "1"}},
+        "template": {"metadata": {"labels": labels}, "spec": spec},
+    }
+
+
+def priority(name: str) -> dict[str, Any]:
+    """Return a PriorityClass: something that no controller touches."""
+    return {"metadata": {"name": name, "labels": {"of": "test"}}, "value": 1}
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -78,34 +94,46 @@ async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 async def reading_and_writing(client: Client, _: Clock) -> None:
     """Create, read, patch in three ways, replace, delete; each answer is the stored object."""
-    made = await client.create(Node, {"metadata": {"name": "n1", "labels": {"a": "1"}}})
-    assert (await client.get(Node, "n1")).metadata.uid == made.metadata.uid
+    made = await client.create(PodTemplate, template("t", "a"), namespace="default")
+    assert (await client.get(PodTemplate, "t", namespace="default")).metadata.uid == made.metadata.uid
 
-    merged = await client.patch(Node, "n1", MergePatch({"metadata": {"labels": {"b": "2", "a": None}}}))
+    labels = MergePatch({"metadata": {"labels": {"b": "2", "a": None}}})
+    merged = await client.patch(PodTemplate, "t", labels, namespace="default")
     assert merged.metadata.labels == {"b": "2"}
 
-    taint = {"key": "t", "effect": "NoSchedule"}
-    tainted = await client.patch(Node, "n1", StrategicPatch({"spec": {"taints": [taint]}}))
-    assert [one.key for one in tainted.spec.taints] == ["t"]
+    more = StrategicPatch({"template": {"spec": {"containers": [{"name": "b", "image": "none"}]}}})
+    both = await client.patch(PodTemplate, "t", more, namespace="default")
+    assert {container.name for container in both.template.spec.containers} == {"a", "b"}
 
     operations = [
-        {"op": "test", "path": "/spec/taints/0/key", "value": "t"},
-        {"op": "remove", "path": "/spec/taints/0"},
+        {"op": "test", "path": "/metadata/labels/b", "value": "2"},
+        {"op": "remove", "path": "/template/spec/containers/1"},
     ]
-    assert (await client.patch(Node, "n1", JsonPatch(operations))).spec.taints == ()
-
-    status = {"status": {"capacity": {"cpu": "4"}}}
-    assert (await client.patch(Node, "n1", MergePatch(status), subresource="status")).status.capacity == {
-        "cpu": "4"
-    }
+    fewer = await client.patch(PodTemplate, "t", JsonPatch(operations), namespace="default")
+    assert len(fewer.template.spec.containers) == 1
 
     plain = await client.create(CONFIGS, config("c", a="1"), namespace="default")
     plain["data"] = {"b": "2"}
     assert (await client.replace(CONFIGS, plain))["data"] == {"b": "2"}
 
-    await client.delete(Node, "n1", only_if=Preconditions(uid=made.metadata.uid))
+    only_if = Preconditions(uid=made.metadata.uid)
+    await client.delete(PodTemplate, "t", namespace="default", only_if=only_if)
     with pytest.raises(NotFound):
-        await client.get(Node, "n1")
+        await client.get(PodTemplate, "t", namespace="default")
+
+
+async def subresources(client: Client, _: Clock) -> None:
+    """A status is written apart from its object, and a scale is read as what it is."""
+    await client.create(Node, {"metadata": {"name": "n1"}})
+    status = {"status": {"capacity": {"cpu": "4"}}, "metadata": {"labels": {"ignored": "yes"}}}
+    node = await client.patch(Node, "n1", MergePatch(status), subresource="status")
+    assert node.status.capacity == {"cpu": "4"}
+
+    spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, **template("d", "a", a="b")}
+    del spec["metadata"]
+    await client.create(DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": spec}, namespace="default")
+    scale = await client.get(DEPLOYMENTS, "d", namespace="default", subresource="scale")
+    assert (scale["kind"], scale["spec"].get("replicas", 0)) == ("Scale", 0)
 
 
 async def refusals(client: Client, _: Clock) -> None:
@@ -149,7 +177,9 @@ async def paging(client: Client, _: Clock) -> None:
     for number in range(7):
         await client.create(CONFIGS, config(f"c{number}"), namespace="default")
     sizes = [len(page.items) async for page in client.pages(CONFIGS, Selection(namespace="default"), limit=3)]
-    assert (sum(sizes), max(sizes)) == (len((await client.list(CONFIGS)).items), 3)
+    whole = await client.list(CONFIGS, Selection(namespace="default"))
+    assert (sum(sizes), max(sizes)) == (len(whole.items), 3)
+    assert {f"c{number}" for number in range(7)} <= {item["metadata"]["name"] for item in whole.items}
 
     named = await client.list(CONFIGS, Selection(fields="metadata.name=c3"))
     assert [item["metadata"]["name"] for item in named.items] == ["c3"]
@@ -157,21 +187,21 @@ async def paging(client: Client, _: Clock) -> None:
 
 async def following(client: Client, _: Clock) -> None:
     """An informer holds what there is and tells what happens, once and in order."""
-    await client.create(Node, {"metadata": {"name": "n1"}})
-    informer = Informer(client, Node, chance=chance())
+    await client.create(PriorityClass, priority("p1"))
+    informer = Informer(client, PriorityClass, selection=Selection(labels="of=test"), chance=chance())
     heard: list[str] = []
 
-    def listen(event: Told[Node]) -> None:
+    def listen(event: Told[PriorityClass]) -> None:
         heard.append(("+" if isinstance(event, Seen) else "-") + event.key)
 
     informer.subscribe(listen)
     async with running(informer.run()):
         await informer.wait_synced()
-        informer.observe(await client.create(Node, {"metadata": {"name": "n2"}}))
-        await client.patch(Node, "n1", MergePatch({"spec": {"unschedulable": True}}))
-        await client.delete(Node, "n2")
-        await until(lambda: "-n2" in heard)
-    assert heard == ["+n1", "+n2", "+n1", "-n2"]
+        informer.observe(await client.create(PriorityClass, priority("p2")))
+        await client.patch(PriorityClass, "p1", MergePatch({"description": "changed"}))
+        await client.delete(PriorityClass, "p2")
+        await until(lambda: "-p2" in heard)
+    assert heard == ["+p1", "+p2", "+p1", "-p2"]
 
 
 async def too_old(client: Client, _: Clock) -> None:
@@ -179,7 +209,7 @@ async def too_old(client: Client, _: Clock) -> None:
     request = list_page(target_of(Namespace), limit=1, after="nonsense")
     with pytest.raises((Gone, BadRequest)):
         await client.send(request)
-    with pytest.raises(BadRequest):
+    with pytest.raises((BadRequest, ServerFailed)):
         async with client.watch(Namespace, since="nonsense") as events:
             await anext(events)
 
@@ -219,14 +249,14 @@ async def electing(client: Client, clock: Clock) -> None:
     async def work() -> None:
         await asyncio.Event().wait()
 
+    first = asyncio.create_task(terms[0].lead(work))
+    await until(lambda: terms[0].leading)
     async with running(terms[1].lead(work)):
-        async with running(terms[0].lead(work)):
-            await until(lambda: any(term.leading for term in terms))
-            await asyncio.sleep(0.2)
-            assert sum(term.leading for term in terms) == 1
-            leader = terms[0].leading
-        if leader:
-            await until(lambda: terms[1].leading)
+        await until(lambda: terms[1].leader == "a")
+        assert not terms[1].leading
+        first.cancel()
+        await asyncio.wait([first])
+        await until(lambda: terms[1].leading)
 
 
 async def recording(client: Client, clock: Clock) -> None:
@@ -248,6 +278,7 @@ async def recording(client: Client, clock: Clock) -> None:
 
 SCENARIOS: tuple[Scenario, ...] = (
     reading_and_writing,
+    subresources,
     refusals,
     applying,
     dry_runs,

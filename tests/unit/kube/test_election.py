@@ -258,6 +258,27 @@ async def test_a_release_that_fails_is_logged(toy: Toy, logs: list[EventDict]) -
     assert "lease.not_released" in {log["event"] for log in logs}
 
 
+@pytest.mark.parametrize(
+    ("instead", "left"),
+    [
+        pytest.param(None, None, id="the lease was removed"),
+        pytest.param("usurper", "usurper", id="the lease is another's"),
+    ],
+)
+async def test_only_our_own_lease_is_given_back(toy: Toy, instead: str | None, left: str | None) -> None:
+    """What is not ours any more is left as it is."""
+    task = Candidate(toy, "a").start()
+    await asyncio.sleep(1)
+    if instead is None:
+        toy.drop("leases", KEY)
+    else:
+        toy.put("leases", "karpenter", namespace="kube-system", spec={"holderIdentity": instead})
+
+    await end(task)
+
+    assert toy.objects["leases"].get(KEY, {}).get("spec", {}).get("holderIdentity") == left
+
+
 async def test_two_that_try_at_once(toy: Toy) -> None:
     """Of many candidates that start in the same moment, exactly one leads."""
     candidates = [Candidate(toy, f"c{number}") for number in range(8)]

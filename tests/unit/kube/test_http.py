@@ -223,6 +223,25 @@ async def test_an_answer_that_breaks_off() -> None:
         await transport.close()
 
 
+async def test_a_last_line_without_its_end() -> None:
+    """A stream that ends in the middle of nothing gives what it has."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\none\ntwo")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        endpoint = Endpoint(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        transport = HttpTransport(endpoint, Fixed())
+        async with transport.stream(WATCH) as answer:
+            assert isinstance(answer, Streaming)
+            assert [line async for line in answer.lines] == [b"one", b"two"]
+        await transport.close()
+
+
 @pytest.mark.parametrize(
     ("make", "works"),
     [

@@ -116,6 +116,19 @@ async def test_a_user_and_password(tmp_path: Path) -> None:
     assert await cluster.credentials.headers() == (("authorization", "Basic bWU6cHc="),)
 
 
+async def test_no_user_at_all(tmp_path: Path) -> None:
+    """A context without a user reaches an open server, with or without TLS."""
+    path = write(
+        tmp_path / "config",
+        "current-context: x\ncontexts: [{name: x, context: {cluster: y}}]\n"
+        "clusters: [{name: y, cluster: {server: 'http://localhost:8001'}}]\nusers: []",
+    )
+
+    cluster = await load(path)
+
+    assert (await cluster.credentials.headers(), cluster.namespace) == ((), "default")
+
+
 async def test_acting_as_another(tmp_path: Path) -> None:
     """Impersonation in a kubeconfig becomes headers."""
     user = {"token": "secret", "as": "jane", "as-uid": "7", "as-groups": ["dev", "ops"]}

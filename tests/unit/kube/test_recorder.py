@@ -13,7 +13,7 @@ from karpenter.api.meta import ObjectReference
 from karpenter.base.aio.virtual import VirtualClock
 from karpenter.kube.client import Client
 from karpenter.kube.inprocess import InProcess
-from karpenter.kube.recorder import LONGEST_MESSAGE, WAITING, Occurrence, Recorder
+from karpenter.kube.recorder import LONGEST_MESSAGE, REMEMBERED, WAITING, Occurrence, Recorder
 
 from .toy import Toy, status
 
@@ -208,6 +208,20 @@ async def test_long_messages_are_cut(recorder: Recorder, toy: Toy) -> None:
     await recorder.flush()
 
     assert len(stored(toy)[0]["message"]) == LONGEST_MESSAGE
+
+
+async def test_old_events_are_not_counted_for_ever(recorder: Recorder, toy: Toy) -> None:
+    """Only so many events are remembered for their counts; an older one begins anew."""
+    for number in range(REMEMBERED + 1):
+        recorder.publish(evicted(message=f"{number}"))
+        await recorder.flush()
+    await asyncio.sleep(121)
+    recorder.publish(evicted(message="0"))
+    recorder.publish(evicted(message="5"))
+    await recorder.flush()
+
+    told = [(event["message"], event["count"]) for event in stored(toy) if event["message"] in {"0", "5"}]
+    assert sorted(told) == [("0", 1), ("0", 1), ("5", 2)]
 
 
 async def test_what_may_be_told_again_is_forgotten(recorder: Recorder) -> None:
