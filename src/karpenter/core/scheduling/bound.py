@@ -96,7 +96,7 @@ def _with_free_room(
     The shares of all its resources that pods use may add up to no more than there are
     resources; filling that with the dearest pods first is at least as good as any real use.
     """
-    shares = (market.want / np.maximum(free, 1e-300)).sum(axis=1)
+    shares = (market.want / np.maximum(free, 1e-9)).sum(axis=1)
     order = np.argsort(-pod / np.maximum(shares, 1e-300))
     left, saved = float(len(free)), 0.0
     for item in order.tolist():

@@ -24,8 +24,7 @@ from karpenter.core.model.labels import Requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.plan import NewNode, Purchase
 from karpenter.core.scheduling.problem import MAX_INSTANCE_TYPES
-from karpenter.core.scheduling.scarce import fitting
-from karpenter.core.scheduling.universe import to_bits
+from karpenter.core.scheduling.scarce import Reservations, fitting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,10 +54,8 @@ class ClaimFitting:
         """Return the offerings that would do."""
         if not self._bits:
             bits = fitting(self._state, self._used)
-            if self._reserved:
-                offerings = self._state.template.universe.offerings
-                bits &= to_bits(np.array([o.reservation_id in self._reserved for o in offerings], bool))
-            self._bits = bits
+            template = self._state.template
+            self._bits = Reservations.usable(self._reserved, template, bits) if template.reserves else bits
         return self._bits
 
     def type_names(self) -> tuple[str, ...]:

@@ -61,8 +61,9 @@ class Market(msgspec.Struct, frozen=True):
 def market(items: Sequence[Item], counts: Sequence[int], templates: Sequence[Template]) -> Market:
     """Return the market for a demand."""
     want = np.array([item.want for item in items], np.float64).reshape(len(items), -1)
-    masks = sorted({item.bits for item in items})
-    group = np.array([masks.index(item.bits) for item in items], np.int64)
+    masks = list(dict.fromkeys(item.bits for item in items))
+    numbers = {mask: number for number, mask in enumerate(masks)}
+    group = np.array([numbers[item.bits] for item in items], np.int64)
     rooms, prices, allowed, sources = [], [], [], []
     for number, template in enumerate(templates):
         universe = template.universe

@@ -33,6 +33,17 @@ _CAUTION: Final = 0.85
 """How much of a demand is bought in one go of the same machine."""
 
 _STEPS: Final = 600
+_PLENTY: Final = 1e15
+"""Stands for any number of pods that do not ask for a resource."""
+
+_MACHINES: Final = 24
+"""Machines that are filled side by side."""
+
+_ITEMS: Final = 128
+"""Items that are considered for one machine, those with the most value left first."""
+
+_PATIENCE: Final = 25
+"""Rounds without success after which improving ends."""
 
 
 class Packed(msgspec.Struct, frozen=True):
@@ -80,9 +91,13 @@ class _Packer:
         for mix in _mixes(self._market, share):
             worth = np.where(market.fits, self._values.pod[None] / np.maximum(share @ mix, 1e-300), 0.0)
             np.minimum(best, worth.max(axis=1), out=best)
-        ratio = market.price / np.maximum(best, 1e-300)
-        limit = max(_WORTH_A_LOOK, float(np.sort(ratio)[min(len(ratio), _AT_LEAST) - 1]))
-        return np.flatnonzero(ratio <= limit)
+        self._ratio = market.price / np.maximum(best, 1e-300)
+        limit = max(_WORTH_A_LOOK, float(np.sort(self._ratio)[min(len(best), _AT_LEAST) - 1]))
+        return self._few(np.flatnonzero(self._ratio <= limit))
+
+    def _few(self, machines: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the most promising of some machines."""
+        return machines[np.argsort(self._ratio[machines], kind="stable")[:_MACHINES]]
 
     def cover(self, demand: NDArray[np.float64], worth: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what machines hold that together serve `demand`."""
@@ -92,9 +107,11 @@ class _Packer:
         while left.sum() > 0:
             active = np.flatnonzero(left > 0)
             value = float(left[active] @ worth[active])
+            if len(active) > _ITEMS:
+                active = np.sort(active[np.argsort(-left[active] * worth[active], kind="stable")[:_ITEMS]])
             machines = self._main
             if value <= 3 * price[machines].max():  # the tail: nothing much larger than what is left
-                machines = np.flatnonzero(price <= 1.6 * value + 2 * price.min())
+                machines = self._few(np.flatnonzero(price <= 1.6 * value + 2 * price.min()))
             holds, which = self._best(left, worth, active, machines)
             if which < 0:
                 holds, which = self._best(left, worth, active, np.arange(len(price)))
@@ -138,24 +155,34 @@ class _Packer:
         """Fill one of each machine; return ``held[machine, item]``."""
         market = self._market
         want, room = market.want[active], market.room[machines]
-        spare = room.copy()
         open_ = np.where(market.fits[np.ix_(machines, active)], np.minimum(left[active], market.cap[active])[None], 0.0)
+        spare = [room[:, r].copy() for r in range(want.shape[1])]
+        size = np.zeros_like(open_)
+        pull, inverse = [], []
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(room[:, None] > 0, want[None] / room[:, None], 0.0) * self._weight[machines][:, None]
-            inverse = np.where(want > 0, 1 / want, np.inf)
-        size = share.sum(axis=2)
-        pull = share * (worth[active][None] / np.maximum(size, 1e-300))[:, :, None]
+            for r in range(want.shape[1]):
+                share = np.where(room[:, r, None] > 0, want[None, :, r] / room[:, r, None], 0.0)
+                share *= self._weight[machines, r, None]
+                size += share
+                pull.append(share)
+                inverse.append(np.where(want[:, r] > 0, 1 / want[:, r], _PLENTY)[None])
+        rate = worth[active][None] / np.maximum(size, 1e-300)
+        for r, each in enumerate(pull):
+            each *= rate
+            each /= np.maximum(room[:, r, None], 1e-300)
         held = np.zeros_like(open_)
+        most, score, term = np.empty_like(open_), np.empty_like(open_), np.empty_like(open_)
         rows = np.arange(len(machines))
-        scale = np.maximum(room, 1e-300)
         for _ in range(_STEPS):
-            most = np.full_like(open_, np.inf)
-            for resource in range(want.shape[1]):
-                column = inverse[:, resource]
-                limited = np.isfinite(column)
-                most[:, limited] = np.minimum(most[:, limited], spare[:, resource][:, None] * column[limited][None])
-            most = np.minimum(np.floor(most + 1e-9), open_)
-            score = (pull * (spare / scale)[:, None]).sum(axis=2)
+            np.multiply(spare[0][:, None], inverse[0], out=most)
+            np.multiply(pull[0], spare[0][:, None], out=score)
+            for r in range(1, len(spare)):
+                column = spare[r][:, None]
+                np.minimum(most, np.multiply(column, inverse[r], out=term), out=most)
+                np.add(score, np.multiply(pull[r], column, out=term), out=score)
+            most += 1e-9
+            np.floor(most, out=most)
+            np.minimum(most, open_, out=most)
             score[most <= 0] = -1.0
             choice = score.argmax(axis=1)
             going = score[rows, choice] >= 0
@@ -166,7 +193,8 @@ class _Packer:
             bite = np.minimum(np.maximum(1.0, np.floor(fit * _BITE)), fit)
             held[some, item] += bite
             open_[some, item] -= bite
-            spare[some] -= bite[:, None] * want[item]
+            for r, each in enumerate(spare):
+                each[some] -= bite * want[item, r]
         return held
 
     def _cheapest(self, held: NDArray[np.float64], active: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -200,7 +228,11 @@ class _Packer:
     def improve(self, found: Packed, *, rounds: int, rng: np.random.Generator) -> Packed:
         """Take wasteful machines apart and pack them anew, as long as that saves."""
         worth = self._values.pod
+        failures = 0
         for _ in range(rounds if len(found.price) > 1 else 0):
+            failures += 1
+            if failures > _PATIENCE:
+                break
             waste = found.price - found.holds @ worth
             size = int(rng.integers(2, min(8, len(found.price) + 1)))
             if rng.random() < _CAUTION:
@@ -210,6 +242,7 @@ class _Packer:
             demand = found.holds[some].sum(axis=0)
             again = self.priced(self.cover(demand, worth * rng.uniform(0.85, 1.15, len(worth))))
             if again.cost < float(found.price[some].sum()) - 1e-9:
+                failures = 0
                 rest = np.delete(np.arange(len(found.price)), some)
                 found = Packed(
                     np.concatenate([found.holds[rest], again.holds]),

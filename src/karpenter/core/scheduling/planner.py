@@ -165,7 +165,6 @@ def _pack(
     items = list(grouped)
     counts = [sum(parts[part] for part in grouped[item]) for item in items]
     demand = market(items, counts, [template])
-    rounds = min(rounds, max(20, 20_000 // max(1, len(items))))
     return pack_by_price(demand, values(demand), rounds=rounds, seed=seed), [grouped[item] for item in items]
 
 

@@ -102,8 +102,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """`price` looks for the cheapest machines; `greedy` fills the fewest, first come first served."""
 
     reserved: Literal["strict", "fallback"] = "strict"
-    effort: int = 400
+    effort: int = 60
     """Rounds of improvement the packer may spend; more is cheaper and slower."""
+
+    prove: bool = True
+    """Work out the least that any plan could cost."""
 
     seed: int = 0
     stop: Callable[[], bool] | None = None

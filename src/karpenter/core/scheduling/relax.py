@@ -140,7 +140,8 @@ class _Wishes:
                 return name
         for position, spread in enumerate(self.spreads):
             if spread.when_unsatisfiable != "DoNotSchedule":
-                del self.spreads[position]
+                self.spreads[position] = self.spreads[-1]  # the order is part of the contract
+                self.spreads.pop()
                 return f"an even spread over {spread.topology_key}"
         if avoidance and _AVOIDED not in self.tolerations:
             self.tolerations = (*self.tolerations, _AVOIDED)

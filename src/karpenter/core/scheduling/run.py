@@ -239,17 +239,23 @@ class Run:
     def _holds(self, claim: int, state: State, total: tuple[int, ...]) -> bool:
         if not self.is_scarce(state.template):
             return state.fits(total)
+        bits = self._buyable(claim, state, total)
+        return bool(bits) and not falls_short(variety(state.template, bits), self.least.get(claim, {}))
+
+    def _buyable(self, claim: int | None, state: State, total: Sequence[int]) -> Bits:
+        """Return what a claim could be bought as, reservations considered."""
         bits = fitting(state, total)
-        if not bits or falls_short(variety(state.template, bits), self.least.get(claim, {})):
-            return False
-        return not state.template.reserves or self.reservations.obtainable(claim, state.template, bits) is not None
+        if not state.template.reserves:
+            return bits
+        held = self.reservations.obtainable(claim, state.template, bits)
+        return 0 if held is None else self.reservations.usable(held, state.template, bits)
 
     def _start(self, wish: Wish, state: State) -> Opening | None:
         template = state.template
         if not self.is_scarce(template):
             return Opening(state)
-        bits = fitting(state, wish.of.want)
-        if template.reserves and self.reservations.obtainable(None, template, bits) is None:
+        bits = self._buyable(None, state, wish.of.want)
+        if not bits:
             return None
         found = variety(template, bits)
         if not falls_short(found, template.min_values):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karpenter.api.labels import RESERVED
+from karpenter.core.scheduling.universe import to_bits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +46,7 @@ class Reservations:
     """Reserved machines: how many are left of each reservation, and which claims hold one."""
 
     def __init__(self, templates: Sequence[Template], *, strict: bool) -> None:
-        self._strict = strict
+        self.strict = strict
         self.left: dict[str, int] = {}
         self._held: dict[int, frozenset[str]] = {}
         for template in templates:
@@ -54,13 +55,6 @@ class Reservations:
                     had = self.left.get(offering.reservation_id)
                     has = offering.reservation_capacity or 0
                     self.left[offering.reservation_id] = has if had is None else min(had, has)
-
-    def exhausted(self, template: Template) -> Bits:
-        """Return the reserved offerings of which nothing is left."""
-        offerings = template.universe.offerings
-        return sum(
-            1 << n for n, o in enumerate(offerings) if o.capacity_type == RESERVED and not self.left[o.reservation_id]
-        )
 
     def held(self, claim: int) -> frozenset[str]:
         """Return the reservations that a claim holds one machine of."""
@@ -79,9 +73,16 @@ class Reservations:
             o.reservation_id for n, o in enumerate(offerings) if o.capacity_type == RESERVED and bits >> n & 1
         }
         found = frozenset(each for each in usable if each in held or self.left[each] > 0)
-        if self._strict and not found and (usable or held):
+        if self.strict and not found and (usable or held):
             return None
         return found
+
+    @staticmethod
+    def usable(held: frozenset[str], template: Template, bits: Bits) -> Bits:
+        """Return the offerings that can really be bought: what is held, or else nothing reserved."""
+        offerings = template.universe.offerings
+        wanted = [o.reservation_id in held if held else o.capacity_type != RESERVED for o in offerings]
+        return bits & to_bits(np.array(wanted, bool))
 
     def hold(self, claim: int, wanted: frozenset[str]) -> None:
         """Let a claim hold exactly these reservations."""

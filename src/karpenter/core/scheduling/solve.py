@@ -11,6 +11,7 @@ from karpenter.core.scheduling.decode import hourly, new_nodes, placed
 from karpenter.core.scheduling.encode import Encoded
 from karpenter.core.scheduling.plan import Cost, Plan
 from karpenter.core.scheduling.planner import cheaper
+from karpenter.core.scheduling.proof import lower_bound
 from karpenter.core.scheduling.run import Run
 from karpenter.core.scheduling.verdicts import refusals
 
@@ -20,14 +21,28 @@ if TYPE_CHECKING:
 
 def solve(problem: Problem) -> Plan:
     """Decide where every pod goes, and which machines to launch for it."""
-    encoded = Encoded(problem)
-    run = Run(encoded)
-    left = greedy.pack(run, {each.number: len(each.pods) for each in encoded.classes})
-    if problem.options.packing == "price" and run.claims.count and not run.stop():
-        run = cheaper(run)
+    run, left = search(problem)
+    cost = Cost(hourly=hourly(run))
+    if problem.options.prove and run.claims.count and not run.stop():
+        bound, method = lower_bound(run, left)
+        cost = Cost(hourly=cost.hourly, lower_bound=min(bound, cost.hourly), method=method)
     return Plan(
         new_nodes=new_nodes(run),
         placed=placed(run),
         refusals=refusals(run, left),
-        cost=Cost(hourly=hourly(run)),
+        cost=cost,
+        complete=not run.stop(),
     )
+
+
+def search(problem: Problem) -> tuple[Run, dict[int, int]]:
+    """Return the best run that was found, and the pods it leaves, per class number."""
+    encoded = Encoded(problem)
+    run = Run(encoded)
+    left = greedy.pack(run, {each.number: len(each.pods) for each in encoded.classes})
+    if left and run.reservations.left and run.reservations.strict:
+        run.reservations.strict = False  # what reservations cannot serve may still be bought
+        left = greedy.pack(run, left)
+    if problem.options.packing == "price" and run.claims.count and not run.stop():
+        run = cheaper(run)
+    return run, left

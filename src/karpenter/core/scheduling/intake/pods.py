@@ -3,36 +3,52 @@ Which pods are looked at, and which are turned away before any node is considere
 
 A pod that asks for something no node of ours can ever have (a label that only we set, a
 field instead of a label, a volume that is gone) is refused here, with the reason, so that
-the solver never sees a requirement it cannot read.
+the solver never sees a requirement it cannot read or an amount it cannot count.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
-from karpenter.api.labels import NODEPOOL, LabelRules
+import msgspec
+
+from karpenter.api.labels import NODEPOOL
+from karpenter.api.validation.pods import check_pod
 from karpenter.base.quantity import QuantityError
-from karpenter.core.model.labels import OPERATORS, RequirementError, requirement
-from karpenter.core.model.requirements import Requirements
+from karpenter.core.model.labels import RequirementError
 from karpenter.core.model.resources import pod_requests
 from karpenter.core.model.selectors import SelectorError, parse_selector
+from karpenter.core.scheduling.intake.amounts import impossible
 from karpenter.core.scheduling.plan import Refusal
-from karpenter.core.scheduling.relax import ladder, node_terms
-from karpenter.core.state.pods import is_protected, runs_again, waits
+from karpenter.core.scheduling.problem import PodVolumes
+from karpenter.core.scheduling.relax import ladder
+from karpenter.core.state.pods import is_protected, runs_again, uses_devices, waits
+from karpenter.core.state.volumes import VolumeProblem, attached, reach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
+    from karpenter.api.labels import LabelRules
     from karpenter.api.meta import LabelSelector
-    from karpenter.api.pod import Pod
+    from karpenter.api.placement import TopologySpreadConstraint
+    from karpenter.api.pod import Pod, PodSpec
     from karpenter.core.state.guards import Guards
     from karpenter.core.state.nodes import StateNode
     from karpenter.core.state.view import ClusterView
 
-_NAME: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_DOMAIN: Final = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_LARGEST_COUNT: Final = 2**31 - 1
+_DEVICES_IGNORED: Final = "the pod uses resource claims, which are ignored (setting ignore-dra-requests)"
+_DEVICES_UNKNOWN: Final = "the pod uses resource claims, and allocating devices is not built yet"
+
+
+class Screened(msgspec.Struct, frozen=True):
+    """Pods that are worth looking at, and those that are not."""
+
+    accepted: tuple[Pod, ...]
+    refused: tuple[Refusal, ...]
+    volumes: Mapping[str, PodVolumes]
+    """By pod key; accepted pods without an entry have no volumes that matter."""
 
 
 def waiting(view: ClusterView) -> tuple[Pod, ...]:
@@ -42,14 +58,43 @@ def waiting(view: ClusterView) -> tuple[Pod, ...]:
 
 def evacuated(nodes: Iterable[StateNode], guards: Guards, now: datetime) -> tuple[Pod, ...]:
     """Return the pods of leaving nodes that need a place elsewhere."""
-    return tuple(
-        pod for node in nodes if node.is_leaving for pod in node.pods if can_move(pod, guards, now)
-    )
+    return tuple(pod for node in nodes if node.is_leaving for pod in node.pods if can_move(pod, guards, now))
 
 
 def can_move(pod: Pod, guards: Guards, now: datetime) -> bool:
     """Return whether emptying its node would make this pod run elsewhere."""
     return runs_again(pod) and not is_protected(pod, now) and not guards.holds_for_good(pod, now)
+
+
+def screen(
+    pods: Iterable[Pod], view: ClusterView, rules: LabelRules, *, ignore_device_claims: bool
+) -> Screened:
+    """Return which pods the solver is asked about, with what their volumes demand."""
+    refused: list[Refusal] = []
+    accepted: list[Pod] = []
+    volumes: dict[str, PodVolumes] = {}
+    verdicts: dict[int, str] = {}
+    for pod in pods:
+        # Pods of one workload share their spec, and what is wrong with it.
+        if id(pod.spec) not in verdicts:
+            refusal = refusal_of(pod, rules)
+            verdicts[id(pod.spec)] = refusal.message if refusal is not None else ""
+        problem = verdicts[id(pod.spec)]
+        if not problem and uses_devices(pod):
+            problem = _DEVICES_IGNORED if ignore_device_claims else _DEVICES_UNKNOWN
+        if not problem and pod.spec.volumes:
+            try:
+                demand = PodVolumes(reach(pod, view), attached(pod, view))
+            except VolumeProblem as found:
+                problem = str(found)
+            else:
+                if demand.alternatives or demand.claims:
+                    volumes[pod.key] = demand
+        if problem:
+            refused.append(Refusal(pod=pod.key, message=problem))
+        else:
+            accepted.append(pod)
+    return Screened(tuple(accepted), tuple(refused), volumes)
 
 
 def refusal_of(pod: Pod, rules: LabelRules) -> Refusal | None:
@@ -62,49 +107,41 @@ def refusal_of(pod: Pod, rules: LabelRules) -> Refusal | None:
 
 
 def _problems(pod: Pod, rules: LabelRules) -> Iterator[str]:
-    pod_requests(pod)
     spec = pod.spec
-    for term in node_terms(spec):
-        if term.match_fields:
-            yield "node affinity with matchFields asks for nodes that exist already, so none is launched"
-    strict = Requirements.from_labels(spec.node_selector)
-    entries = [e for term in node_terms(spec) for e in term.match_expressions]
-    for each in (*strict, *(requirement(e.key, _known(e.key, e.operator), e.values) for e in entries)):
-        yield from _label_problems(each.key, each.values, rules)
-    for entry in entries:
-        if entry.operator == "In" and not entry.values:
-            yield f"label {entry.key}: operator In needs at least one value"
-    for rung in ladder(spec, spec.topology_spread_constraints, respect=True, avoidance=False):
-        wanted = rung.requirements[NODEPOOL]
-        if NODEPOOL in rung.requirements and not wanted.complement and not wanted.values:
-            yield f"the pod asks for a node without {NODEPOOL}, so no NodePool may serve it"
-    for selector in _selectors(pod):
+    if problem := impossible(pod_requests(pod)):
+        yield problem
+    if spec.node_selector or spec.affinity is not None:
+        yield from map(str, check_pod(pod, rules=rules))
+        yield from _wish_problems(spec)
+    for spread in spec.topology_spread_constraints:
+        yield from _spread_problems(spread)
+    for selector in _selectors(spec):
         parse_selector(selector)
 
 
-def _known(key: str, operator: str) -> str:
-    if operator not in OPERATORS:
-        raise RequirementError(f"label {key}: operator {operator!r} is not one of {', '.join(OPERATORS)}")
-    return operator
+def _wish_problems(spec: PodSpec) -> Iterator[str]:
+    """Read every wish, so that one that cannot be read shows itself now."""
+    first, *_ = ladder(spec, (), respect=True, avoidance=False)
+    wanted = first.requirements[NODEPOOL]
+    if not wanted.complement and not wanted.values:
+        yield f"the pod asks for a node without {NODEPOOL}, so no NodePool may serve it"
 
 
-def _label_problems(key: str, values: Iterable[str], rules: LabelRules) -> Iterator[str]:
-    if rules.is_restricted(key):
-        yield f"label {key} is restricted: pods cannot select nodes by it"
-    domain, slash, name = key.rpartition("/")
-    if not _NAME.fullmatch(name) or (slash and not _DOMAIN.fullmatch(domain)):
-        yield f"label {key!r} is not a valid label key"
-    for value in values:
-        if value and not _NAME.fullmatch(value):
-            yield f"label {key}: {value!r} is not a valid label value"
+def _spread_problems(spread: TopologySpreadConstraint) -> Iterator[str]:
+    for name, count in (("maxSkew", spread.max_skew), ("minDomains", spread.min_domains)):
+        if count is not None and not 1 <= count <= _LARGEST_COUNT:
+            yield (
+                f"the spread over {spread.topology_key} has {name} {count}:"
+                f" expected a number from 1 to {_LARGEST_COUNT}"
+            )
 
 
-def _selectors(pod: Pod) -> Iterator[LabelSelector | None]:
-    for spread in pod.spec.topology_spread_constraints:
+def _selectors(spec: PodSpec) -> Iterator[LabelSelector | None]:
+    for spread in spec.topology_spread_constraints:
         yield spread.label_selector
-    if pod.spec.affinity is None:
+    if spec.affinity is None:
         return
-    for side in (pod.spec.affinity.pod_affinity, pod.spec.affinity.pod_anti_affinity):
+    for side in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
         if side is not None:
             terms = [
                 *side.required_during_scheduling_ignored_during_execution,

@@ -1,0 +1,158 @@
+"""
+A plan as a page that people like to look at: machines with bars, prices, pods, reasons.
+
+Machines that are alike share a row. Works without colour, and in a pipe.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from karpenter.core.model.resources import CPU, MEMORY, render_amount
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.cli.planning.decision import Decision
+    from karpenter.core.scheduling.plan import NewNode, Plan, Refusal
+
+HOURS_A_MONTH: Final = 730
+_BAR: Final = 12
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
+_SHOWN_PODS: Final = 3
+_GIB: Final = 2**30
+
+
+def show(decision: Decision, console: Console | None = None) -> None:
+    """Print a plan as text."""
+    console = console or Console(highlight=False)
+    plan = decision.plan
+    if plan.new_nodes:
+        console.print(_machines(plan, decision.names))
+    if plan.placed:
+        console.print(_existing(plan, decision.names))
+    for state in decision.intake.pools:
+        if state.obstacle and plan.refusals:
+            console.print(Text(f"NodePool {state.pool.name} is not used: {state.obstacle}", style="yellow"))
+    if plan.refusals:
+        console.print(_refused(plan.refusals, decision.names))
+    console.print(_summary(plan))
+
+
+def money(amount: float) -> str:
+    """Return a price per hour."""
+    return f"${amount:,.4f}" if amount < 1 else f"${amount:,.2f}"
+
+
+def bar(share: float) -> Text:
+    """Return a bar that is filled to a share."""
+    eighths = round(max(0.0, min(share, 1.0)) * _BAR * 8)
+    filled = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
+    style = "green" if share >= 0.7 else "yellow" if share >= 0.4 else "red"  # noqa: PLR2004  how full is well used
+    return Text.assemble((filled.ljust(_BAR, "·"), style), f" {share:4.0%}")
+
+
+def _machines(plan: Plan, names: dict[str, str]) -> Table:
+    table = Table(title="New machines", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, justify in (("", "right"), ("instance type", "left"), ("zone", "left"), ("buy", "left")):
+        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for name in ("cpu", "memory"):
+        table.add_column(name, no_wrap=True)
+    for name in ("pods", "$/hour", "$/month"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("for", overflow="fold")
+    for alike in _alike(plan.new_nodes):
+        first, count = alike[0], len(alike)
+        bought = first.purchase
+        price = bought.price * count
+        table.add_row(
+            f"{count} x" if count > 1 else "1",
+            bought.instance_type,
+            bought.zone,
+            bought.capacity_type,
+            bar(_share(alike, CPU)),
+            bar(_share(alike, MEMORY)),
+            str(sum(len(node.pods) for node in alike)),
+            money(price),
+            f"${price * HOURS_A_MONTH:,.2f}",
+            _pods([pod for node in alike for pod in node.pods], names),
+        )
+    return table
+
+
+def _alike(nodes: Iterable[NewNode]) -> list[list[NewNode]]:
+    groups: dict[tuple[object, ...], list[NewNode]] = defaultdict(list)
+    for node in nodes:
+        bought = node.purchase
+        groups[node.pool, bought.instance_type, bought.zone, bought.capacity_type, _kinds(node)].append(node)
+    return sorted(groups.values(), key=lambda alike: -sum(node.purchase.price for node in alike))
+
+
+def _kinds(node: NewNode) -> frozenset[str]:
+    return frozenset(pod.rpartition("-")[0] or pod for pod in node.pods)
+
+
+def _share(nodes: list[NewNode], resource: str) -> float:
+    room = sum(node.allocatable.get(resource, 0) for node in nodes)
+    return sum(node.requests.get(resource, 0) for node in nodes) / room if room else 0.0
+
+
+def _pods(pods: list[str], names: dict[str, str]) -> str:
+    shown = ", ".join(names.get(pod, pod) for pod in pods[:_SHOWN_PODS])
+    others = len(pods) - _SHOWN_PODS
+    return f"{shown} and {others} more" if others > 0 else shown
+
+
+def _existing(plan: Plan, names: dict[str, str]) -> Table:
+    table = Table(title="On existing nodes", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("node", no_wrap=True)
+    table.add_column("pods", justify="right")
+    table.add_column("")
+    for node, pods in plan.placed.items():
+        table.add_row(node, str(len(pods)), _pods(list(pods), names))
+    return table
+
+
+def _refused(refusals: Iterable[Refusal], names: dict[str, str]) -> Table:
+    groups: dict[str, list[str]] = defaultdict(list)
+    for refusal in refusals:
+        groups[refusal.message].append(refusal.pod)
+    table = Table(title="Without a place", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("pods", justify="right", style="red")
+    table.add_column("")
+    table.add_column("why", overflow="fold")
+    for message, pods in groups.items():
+        table.add_row(str(len(pods)), _pods(pods, names), message)
+    return table
+
+
+def _summary(plan: Plan) -> Text:
+    cost, machines = plan.cost, len(plan.new_nodes)
+    on_new = sum(len(node.pods) for node in plan.new_nodes)
+    on_old = sum(len(pods) for pods in plan.placed.values())
+    text = Text()
+    if not machines and not on_old and not plan.refusals:
+        return text.append("Nothing to do: no pod waits for a place.")
+    text.append(f"{on_new} pods on {machines} new machines, {on_old} on existing nodes, ")
+    text.append(f"{len(plan.refusals)} without a place", style="red" if plan.refusals else "")
+    text.append(".")
+    if machines:
+        text.append(f"\n{money(cost.hourly)} an hour, ${cost.hourly * HOURS_A_MONTH:,.2f} a month")
+        if cost.lower_bound > 0:
+            text.append(f"; no plan can cost less than {money(cost.lower_bound)}, so this one is ")
+            text.append(f"{cost.gap:.1%} from the cheapest possible at most", style="bold")
+            if "linear" not in cost.method:
+                text.append(" (install karpenter[lp] for a tighter proof)")
+        text.append(".")
+    return text
+
+
+def size(amounts: dict[str, int]) -> str:
+    """Return cpu and memory as people say them."""
+    return f"{render_amount(CPU, amounts.get(CPU, 0))} cpu, {amounts.get(MEMORY, 0) / _GIB:.1f} GiB"
