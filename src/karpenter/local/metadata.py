@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from karpenter.local import faults
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from karpenter.local.backend import Backend
     from karpenter.local.entry import Object
     from karpenter.local.resources import Resource
@@ -95,3 +97,8 @@ def tidy(meta: dict[str, Any]) -> None:
     for key in _DROPPED_WHEN_EMPTY:
         if key in meta and not meta[key]:
             del meta[key]
+
+
+def stamp(moment: datetime) -> str:
+    """Return `moment` as the API writes times: RFC 3339 in UTC, whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

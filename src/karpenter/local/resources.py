@@ -48,6 +48,8 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     """Defined by a CRD."""
     stored: bool = True
     """In the version in which objects are kept; others are converted on the way out and in."""
+    list_name: str = ""
+    """The kind of a list of these, where it is not the kind with ``List`` behind it."""
     generation: bool = False
     """Counts changes of the desired state in ``metadata.generation``."""
 
@@ -59,7 +61,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def list_kind(self) -> str:
         """The kind of a list of these."""
-        return f"{self.kind}List"
+        return self.list_name or f"{self.kind}List"
 
     @property
     def head(self) -> bytes:

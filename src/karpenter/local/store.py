@@ -111,6 +111,15 @@ class Store:
                 entry_fields = fields(entry.object())
                 table.entries[key] = Entry(key, entry.revision, entry.raw, entry.labels, entry_fields)
 
+    def rewrite(self, name: str, api_version: str) -> None:
+        """Put every object of a table under another version of its kind, silently: nothing else about it changes."""
+        table = self.table(name)
+        for key, entry in table.entries.items():
+            value = entry.object()
+            if value["apiVersion"] != api_version:
+                value["apiVersion"] = api_version
+                table.entries[key] = Entry(key, entry.revision, encode(value), entry.labels, entry.fields)
+
     def get(self, table: str, key: str) -> Entry | None:
         """Return the entry under `key`."""
         found = self._tables.get(table)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from karpenter.local.backend import Backend
     from karpenter.local.complaints import Complaint
-    from karpenter.local.entry import Object
+    from karpenter.local.entry import Entry, Object
     from karpenter.local.resources import Resource
 
 
@@ -40,6 +40,9 @@ class Strategy:
         """Fill in what the API fills in."""
         if self._fill is not None:
             self._fill(value)
+
+    def check_open(self, backend: Backend, resource: Resource) -> None:
+        """Refuse new objects of a kind that is on its way out."""
 
     def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
         """Change or refuse a write in the light of other objects."""
@@ -98,7 +101,10 @@ class Strategy:
         _ = value, asked
         return 0
 
-    def after_create(self, backend: Backend, value: Object) -> None:
+    def before_delete(self, backend: Backend, value: Object) -> None:
+        """Change an object that is about to be deleted."""
+
+    def after_create(self, backend: Backend, entry: Entry) -> None:
         """Do what follows at once from a new object."""
 
 

@@ -39,6 +39,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 def create(backend: Backend, resource: Resource, namespace: str, value: Object, intent: Intent) -> Entry:
     """Store a new object; `value` is the writer's from here on."""
     strategy = backend.strategy(resource)
+    strategy.check_open(backend, resource)
     meta = metadata.of(value)
     metadata.check_namespace(resource, meta, namespace)
     if meta.get("resourceVersion"):
@@ -98,8 +99,8 @@ def _store(
         if intent.dry_run:
             return draft(backend, resource, value)
         last = backend.store.put(resource.table, old.key, value)
-        gone = backend.store.delete(resource.table, old.key)
-        backend.removed(resource, gone)
+        backend.store.delete(resource.table, old.key)
+        backend.removed(resource)
         return last
     if value == before:
         return old

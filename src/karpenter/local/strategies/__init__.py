@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from karpenter.local.defaults.registry import DEFAULTS
 from karpenter.local.resources import BUILT_IN as RESOURCES
+from karpenter.local.strategies.definitions import DefinitionStrategy
 from karpenter.local.strategies.jobs import JobStrategy
 from karpenter.local.strategies.namespaces import NamespaceStrategy
 from karpenter.local.strategies.nodes import NodeStrategy
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _SPECIAL: dict[str, type[Strategy]] = {
     "pods": PodStrategy,
+    "customresourcedefinitions.apiextensions.k8s.io": DefinitionStrategy,
     "nodes": NodeStrategy,
     "namespaces": NamespaceStrategy,
     "jobs.batch": JobStrategy,

@@ -8,7 +8,7 @@ from karpenter.local.strategy import Strategy
 
 if TYPE_CHECKING:
     from karpenter.local.backend import Backend
-    from karpenter.local.entry import Object
+    from karpenter.local.entry import Entry, Object
     from karpenter.local.resources import Resource
 
 FINALIZER = "kubernetes"
@@ -39,6 +39,6 @@ class NamespaceStrategy(Strategy):
         super().prepare_update(resource, value, old)
         value["spec"] = old.get("spec", {})
 
-    def after_create(self, backend: Backend, value: Object) -> None:
+    def after_create(self, backend: Backend, entry: Entry) -> None:
         """Give the namespace its default service account, which pods need."""
-        backend.add_service_account(value["metadata"]["name"])
+        backend.add_service_account(entry.name)

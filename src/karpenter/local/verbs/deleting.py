@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karpenter.local import faults
-from karpenter.local.backend import stamp
 from karpenter.local.bodies import read
 from karpenter.local.entry import Entry, Object
+from karpenter.local.metadata import stamp
 from karpenter.local.options import is_dry_run, refuse
 from karpenter.local.presenting import reply, reply_raw
 from karpenter.local.schema.conform import Mismatch, conform
@@ -82,6 +82,7 @@ def remove(backend: Backend, resource: Resource, entry: Entry, options: Options)
     _check(resource, meta, options)
     strategy = backend.strategy(resource)
     backend.admission.delete(resource, value)
+    strategy.before_delete(backend, value)
     _set_policy_finalizers(meta, options, orphans=strategy.orphans_by_default)
     grace = strategy.grace(value, options.grace)
     waits = bool(meta.get("finalizers")) or bool(
@@ -159,7 +160,7 @@ def _finish(backend: Backend, resource: Resource, entry: Entry, value: Object, o
     if options.dry_run:
         return draft(backend, resource, value)
     gone = backend.store.delete(resource.table, entry.key)
-    backend.removed(resource, gone)
+    backend.removed(resource)
     return gone
 
 
