@@ -23,7 +23,7 @@ from karpenter.api.schema.problems import (
     invalid,
 )
 from karpenter.api.schema.pruning import take_out_unknown
-from karpenter.api.schema.rules import check_rules, find_bad_rules
+from karpenter.api.schema.rules import check_rules, find_bad_rules, has_rules
 from karpenter.api.schema.structural import Rule, Schema, load
 from karpenter.api.schema.values import check_value
 
@@ -56,7 +56,7 @@ def check(schema: Schema, value: dict[str, Any], *, old: object = ABSENT) -> tup
     `old` is what an update replaces. Rules are not asked about an object whose shape is wrong, since
     their answers would be about something else; the last problem then says so.
     """
-    found = [*check_value(schema, value, old=old), *check_lists(schema, value)]
+    found = tuple(dict.fromkeys((*check_value(schema, value, old=old), *check_lists(schema, value))))
     if any(problem.reason in _BLOCKING for problem in found):
-        return (*found, invalid("", None, _NOT_CHECKED))
+        return (*found, invalid("", None, _NOT_CHECKED)) if has_rules(schema) else found
     return (*found, *check_rules(schema, value, old=old, root=True))

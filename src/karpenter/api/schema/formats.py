@@ -10,20 +10,30 @@ import binascii
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from karpenter.base.duration import DurationError, parse_nanoseconds
+from karpenter.base.duration import parse_nanoseconds
 
 _DATE_TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})",
 )
-_WORDY_DURATION = re.compile(
-    r"[0-9]+\s*(ns|us|\u00b5s|ms|s|m|h|d|w|nanos?|micros?|millis?|seconds?|minutes?|hours?|days?|weeks?|"
-    r"nanoseconds?|microseconds?|milliseconds?|sec|secs|min|mins|hr|hrs)"
-)
+_WORDY_DURATION = re.compile(r"([0-9]+)\s*(\w+)")
+_WORDY_UNITS = {
+    timedelta(microseconds=0.001): "ns nano nanos nanosecond nanoseconds nanosec nanosecs",
+    timedelta(microseconds=1): "us \u00b5s micro micros microsecond microseconds microsec microsecs",
+    timedelta(milliseconds=1): "ms milli millis millisecond milliseconds millisec millisecs",
+    timedelta(seconds=1): "s sec secs second seconds",
+    timedelta(minutes=1): "m min mins minute minutes",
+    timedelta(hours=1): "h hr hrs hour hours",
+    timedelta(days=1): "d day days",
+    timedelta(weeks=1): "w wk wks week weeks",
+}
+_UNITS = {word: unit for unit, words in _WORDY_UNITS.items() for word in words.split()}
+_OCTET = "0*(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _HOSTNAME_PART = r"[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?"
+_HOSTNAME = re.compile(rf"{_HOSTNAME_PART}|({_HOSTNAME_PART}\.)+[A-Za-z]{{2,63}}")
 _SHORT_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _HEX_PAIR = "[0-9A-Fa-f]{2}"
 _LONGEST_HOSTNAME = 255
@@ -47,7 +57,7 @@ def _does_not_fail(parse: Callable[[str], object]) -> Callable[[str], bool]:
     def succeeds(text: str) -> bool:
         try:
             parse(text)
-        except ValueError:
+        except (ValueError, OverflowError):
             return False
         return True
 
@@ -59,12 +69,17 @@ def _looks_like(pattern: str) -> Callable[[str], bool]:
     return lambda text: compiled.fullmatch(text) is not None
 
 
-def _is_duration(text: str) -> bool:
-    try:
-        parse_nanoseconds(text)
-    except DurationError:
-        return _WORDY_DURATION.fullmatch(text) is not None
-    return True
+def parse_duration(text: str) -> timedelta:
+    """
+    Return the duration that a text stands for: ``1h30m`` or ``90 minutes``.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    wordy = _WORDY_DURATION.fullmatch(text)
+    if wordy is not None and wordy[2] in _UNITS:
+        return int(wordy[1]) * _UNITS[wordy[2]]
+    return timedelta(microseconds=parse_nanoseconds(text) / 1000)
 
 
 def _parse_base64(text: str) -> bytes:
@@ -83,8 +98,13 @@ def _is_uri(text: str) -> bool:
 
 
 def _is_hostname(text: str) -> bool:
-    pattern = rf"{_HOSTNAME_PART}(\.{_HOSTNAME_PART})*\.?"
-    return len(text) <= _LONGEST_HOSTNAME and re.fullmatch(pattern, text) is not None
+    return len(text) <= _LONGEST_HOSTNAME and _HOSTNAME.fullmatch(text) is not None
+
+
+def _parse_cidr(text: str) -> object:
+    if "/" not in text:
+        raise ValueError(text)
+    return ipaddress.ip_interface(text)
 
 
 def _is_short_name(text: str) -> bool:
@@ -107,14 +127,14 @@ _FORMATS: Mapping[str, Callable[[str], bool]] = MappingProxyType(
     {
         "bsonobjectid": _looks_like("[0-9A-Fa-f]{24}"),
         "byte": _does_not_fail(_parse_base64),
-        "cidr": _does_not_fail(ipaddress.ip_interface),
+        "cidr": _does_not_fail(_parse_cidr),
         "date": _does_not_fail(date.fromisoformat),
         "datetime": _does_not_fail(parse_date_time),
-        "duration": _is_duration,
+        "duration": _does_not_fail(parse_duration),
         "email": _looks_like(r"[^@\s]+@[^@\s]+"),
         "hexcolor": _looks_like("#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})"),
         "hostname": _is_hostname,
-        "ipv4": _does_not_fail(ipaddress.IPv4Address),
+        "ipv4": _looks_like(rf"({_OCTET}\.){{3}}{_OCTET}"),
         "ipv6": _does_not_fail(ipaddress.IPv6Address),
         "k8slongname": _is_long_name,
         "k8sshortname": _is_short_name,

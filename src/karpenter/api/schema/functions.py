@@ -22,6 +22,7 @@ from karpenter.base.quantity import NANOS, QuantityError, parse_quantity
 # The library logs every failing function as well as raising its error, which is enough.
 logging.getLogger("cel").setLevel(logging.CRITICAL)
 
+_BAD_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _QUANTITY = "quantity in billionths"
 _PLACEHOLDER = re.compile(r"%(?:\.(?P<places>[0-9]+))?(?P<letter>[sdfexXob%])")
 
@@ -162,7 +163,10 @@ def largest(items: list[Any]) -> Any:
 
 def quantity(text: Any) -> dict[str, str]:
     """Return a Kubernetes quantity."""
-    return {_QUANTITY: str(parse_quantity(text).nanos)}
+    try:
+        return {_QUANTITY: str(parse_quantity(text).nanos)}
+    except QuantityError as error:
+        raise ValueError(_BAD_QUANTITY) from error
 
 
 def is_quantity(text: Any) -> bool:
@@ -251,14 +255,14 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "join": join,
         "lastIndexOf": last_index_of,
         "lowerAscii": lower_ascii,
-        "matches": lambda text, pattern: patterns.matches(pattern, text),
+        "matchesInAscii": lambda text, pattern: patterns.matches(pattern, text),
         "max": largest,
         "min": smallest,
         "quantity": quantity,
         "replace": replace,
         "reverse": reverse,
         "sign": sign,
-        "size": size,
+        "sizeInCharacters": size,
         "split": split,
         "sub": sub,
         "substring": substring,

@@ -37,8 +37,16 @@ class FieldProblem(msgspec.Struct, frozen=True):
         return f"{self.field or NOWHERE}: {self.message}"
 
 
+_LARGEST_WRITTEN_OUT = 1e21
+
+OMITTED = object()
+"""A value that is not shown."""
+
+
 def render(value: object) -> str:
-    """Return a value as the API prints it: text quoted, the rest as JSON."""
+    """Return a value as the API prints it: text quoted, whole numbers without a point, the rest as JSON."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_WRITTEN_OUT:
+        return str(int(value))
     try:
         return msgspec.json.encode(value, order="sorted").decode()
     except (TypeError, ValueError, RecursionError):
@@ -47,7 +55,8 @@ def render(value: object) -> str:
 
 def invalid(field: str, value: object, detail: str) -> FieldProblem:
     """The value is of the right sort but not acceptable."""
-    return FieldProblem(field, INVALID, f"Invalid value: {render(value)}: {detail}")
+    shown = "" if value is OMITTED else f"{render(value)}: "
+    return FieldProblem(field, INVALID, f"Invalid value: {shown}{detail}")
 
 
 def type_invalid(field: str, found: str, detail: str) -> FieldProblem:
@@ -67,7 +76,8 @@ def forbidden(field: str, detail: str) -> FieldProblem:
 
 def duplicate(field: str, value: object) -> FieldProblem:
     """The value must be unique and is not."""
-    return FieldProblem(field, DUPLICATE, f"Duplicate value: {render(value)}")
+    shown = "" if value is OMITTED else f": {render(value)}"
+    return FieldProblem(field, DUPLICATE, f"Duplicate value{shown}")
 
 
 def not_supported(field: str, value: object, allowed: Iterable[object]) -> FieldProblem:

@@ -5,8 +5,10 @@ An expression that uses what we cannot evaluate is refused here, when its schema
 no object is ever judged by half a rule.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import cel
@@ -48,6 +50,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         """
         try:
             return self.compiled.execute(cel.Context(variables=variables, functions=dict(self.functions)))
+        except ZeroDivisionError as error:
+            raise RuleFailed("division by zero") from error
         except KeyError as error:
             raise RuleFailed(f"no such key: {error.args[0]}") from error
         except TypeError as error:
@@ -56,9 +60,32 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
             raise RuleFailed(_first_sentence(str(error))) from error
 
 
+_OUR_FUNCTION = re.compile(r"Function '\w+' error: Python function call failed: \w+: ")
+_BAD_CONVERSION = re.compile(r"Function '(?P<type>[a-z]+)' error: string parse error.*")
+
+
 def _first_sentence(text: str) -> str:
-    """Return what the library says without its advice for programmers."""
-    return text.splitlines()[0].partition(". Check ")[0].rstrip(".")
+    """Return what the library says without its advice for programmers, and conversions as others say them."""
+    said = _OUR_FUNCTION.sub("", text.splitlines()[0].partition(". Check ")[0].rstrip("."))
+    return _BAD_CONVERSION.sub(r"type conversion error from 'string' to '\g<type>'", said)
+
+
+# What is built in cannot be replaced, and two functions of the library count or read otherwise than
+# others do: sizes in bytes, and classes of characters in Unicode. Calls to ours go by other names.
+_OTHER_NAMES: Mapping[str, str] = MappingProxyType({"size": "sizeInCharacters", "matches": "matchesInAscii"})
+_QUOTED_OR_CALL = re.compile(
+    r"\b[rR]'[^']*'"
+    r'|\b[rR]"[^"]*"'
+    r"|'(?:\\.|[^'\\])*'"
+    r'|"(?:\\.|[^"\\])*"'
+    r"|\b(?:size|matches)(?=\s*\()",
+    re.DOTALL,
+)
+
+
+def _with_our_functions(source: str) -> str:
+    """Return an expression that calls our functions; texts in quotes stay as they are."""
+    return _QUOTED_OR_CALL.sub(lambda match: _OTHER_NAMES.get(match[0], match[0]), source)
 
 
 @lru_cache(maxsize=1024)
@@ -70,7 +97,7 @@ def compile_program(source: str) -> Program:
         InvalidObject: if it is not CEL, or calls a function that is not known here.
     """
     try:
-        compiled = cel.compile(source)
+        compiled = cel.compile(_with_our_functions(source))
     except (ValueError, RuntimeError) as error:
         problem = f"not a CEL expression: {_first_sentence(str(error))}"
         raise InvalidObject(subject="rule", field=source, problem=problem) from error

@@ -5,7 +5,8 @@ A rule that mentions ``oldSelf`` judges a change and is asked only where there i
 compare with, unless it says it can do without. A rule that does not is not asked again about a
 value that an update leaves unchanged. Where a rule cannot be evaluated, that is a problem of its own.
 
-The texts are those of an API server; a value that is an object or a list is shown as its type.
+The texts are those of an API server: a broken rule shows the value unless it is an object or a list, and
+a rule that cannot be evaluated shows its type.
 """
 
 import re
@@ -13,11 +14,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import cel
+import msgspec
 
 from karpenter.api.errors import InvalidObject
 from karpenter.api.schema import paths, problems
 from karpenter.api.schema.correlation import ABSENT, old_item, old_member, unchanged
-from karpenter.api.schema.problems import FieldProblem, invalid
+from karpenter.api.schema.problems import OMITTED, FieldProblem, invalid
 from karpenter.api.schema.programs import Program, RuleFailed, compile_program
 from karpenter.api.schema.structural import Rule, Schema
 from karpenter.api.schema.views import align, view
@@ -48,6 +50,12 @@ def check_rules(
                 yield from check_rules(known, member, place, old=old_member(old, name))
 
 
+def has_rules(schema: Schema) -> bool:
+    """Say whether any rule stands beside a schema or below it."""
+    below = (*schema.properties.values(), schema.values, schema.items, *schema.all_of)
+    return bool(schema.rules) or any(each is not None and has_rules(each) for each in below)
+
+
 def find_bad_rules(schema: Schema, path: str = "") -> Iterator[FieldProblem]:
     """Find the rules of a schema that cannot be compiled; their definition is to be refused."""
     for i, rule in enumerate(schema.rules):
@@ -68,9 +76,24 @@ def find_bad_rules(schema: Schema, path: str = "") -> Iterator[FieldProblem]:
         yield from find_bad_rules(each, place)
 
 
+class _Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that rules are asked about, and what they see of it."""
+
+    type: str
+    path: str
+    value: Any
+    old: Any
+    variables: dict[str, Any]
+
+    def has_past(self) -> bool:
+        """Say whether there is an old value to compare with."""
+        return self.old is not ABSENT and self.old is not None
+
+
 def _check_here(schema: Schema, value: Any, path: str, old: object, *, root: bool) -> Iterator[FieldProblem]:
     variables = {"self": view(schema, value, root=root)}
-    if old is not ABSENT and old is not None:
+    subject = _Subject(type=schema.type, path=path, value=value, old=old, variables=variables)
+    if subject.has_past():
         variables["oldSelf"] = view(schema, align(schema, old, value), root=root)
     for rule in schema.rules:
         try:
@@ -78,39 +101,43 @@ def _check_here(schema: Schema, value: Any, path: str, old: object, *, root: boo
         except InvalidObject as error:
             yield invalid(path, schema.type, f"rule compile error: {error.problem}")
             continue
-        if _applies(rule, program, value, old):
-            yield from _judge(rule, program, schema, path, _variables_for(rule, variables))
+        if _applies(rule, program, subject):
+            yield from _judge(rule, program, subject)
 
 
-def _applies(rule: Rule, program: Program, value: object, old: object) -> bool:
+def _applies(rule: Rule, program: Program, subject: _Subject) -> bool:
     if program.uses_old_self:
-        return rule.optional_old_self or (old is not ABSENT and old is not None)
-    return not unchanged(old, value)
+        return rule.optional_old_self or subject.has_past()
+    return not unchanged(subject.old, subject.value)
 
 
-def _variables_for(rule: Rule, variables: dict[str, Any]) -> dict[str, Any]:
+def _variables_for(rule: Rule, subject: _Subject) -> dict[str, Any]:
     if not rule.optional_old_self:
-        return variables
-    had = cel.OptionalValue.of(variables["oldSelf"]) if "oldSelf" in variables else cel.OptionalValue.none()
-    return {**variables, "oldSelf": had}
+        return subject.variables
+    past = subject.variables.get("oldSelf")
+    had = cel.OptionalValue.of(past) if subject.has_past() else cel.OptionalValue.none()
+    return {**subject.variables, "oldSelf": had}
 
 
-def _judge(
-    rule: Rule, program: Program, schema: Schema, path: str, variables: dict[str, Any]
-) -> Iterator[FieldProblem]:
+def _judge(rule: Rule, program: Program, subject: _Subject) -> Iterator[FieldProblem]:
     said = rule.message.strip() or rule.rule.strip()
+    variables = _variables_for(rule, subject)
     try:
         verdict = program.run(variables)
     except RuleFailed as failure:
+        how = f"{failure} evaluating rule"
         if str(failure) == "no such overload":
-            detail = f"'{failure}': call arguments did not match a supported operator, function or macro"
-            yield invalid(path, schema.type, f"{detail} signature for rule: {said}")
-        else:
-            yield invalid(path, schema.type, f"{failure} evaluating rule: {said}")
+            how = (
+                f"'{failure}': call arguments did not match a supported operator, function or macro "
+                "signature for rule"
+            )
+        yield invalid(subject.path, subject.type, f"{how}: {said}")
         return
     if verdict is not True:
-        detail = _message(rule, variables) or rule.message.strip() or f"failed rule: {rule.rule.strip()}"
-        yield _problem(rule.reason, _place(path, rule.field_path), schema.type, detail)
+        own = _message(rule, variables)
+        detail = own or rule.message.strip() or f"failed rule: {rule.rule.strip()}"
+        shown = OMITTED if own or isinstance(subject.value, dict | list) else subject.value
+        yield _problem(rule.reason, _place(subject.path, rule.field_path), shown, detail)
 
 
 def _message(rule: Rule, variables: dict[str, Any]) -> str:
@@ -126,7 +153,7 @@ def _message(rule: Rule, variables: dict[str, Any]) -> str:
     return text.strip()
 
 
-def _problem(reason: str, path: str, shown: str, detail: str) -> FieldProblem:
+def _problem(reason: str, path: str, shown: object, detail: str) -> FieldProblem:
     match reason:
         case problems.FORBIDDEN:
             return problems.forbidden(path, detail)

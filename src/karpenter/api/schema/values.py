@@ -19,6 +19,7 @@ from karpenter.api.schema.correlation import ABSENT, old_item, old_member, uncha
 from karpenter.api.schema.formats import is_of_format
 from karpenter.api.schema.patterns import matches
 from karpenter.api.schema.problems import (
+    TYPE_INVALID,
     FieldProblem,
     invalid,
     not_supported,
@@ -28,6 +29,8 @@ from karpenter.api.schema.problems import (
     type_invalid,
 )
 from karpenter.api.schema.structural import Schema
+
+_EMBEDDED = ("apiVersion", "kind")
 
 
 def check_value(schema: Schema, value: Any, path: str = "", *, old: object = ABSENT) -> list[FieldProblem]:
@@ -75,12 +78,20 @@ def type_name(value: object) -> str:
     return _TYPE_NAMES.get(type(value), type(value).__name__)
 
 
+def _allowed_types(schema: Schema) -> tuple[str, ...]:
+    if schema.int_or_string:
+        return ("integer", "string")
+    return (schema.type,) if schema.type else ()
+
+
 def _check_type(schema: Schema, value: object, path: str) -> Iterator[FieldProblem]:
-    allowed = ("integer", "string") if schema.int_or_string else (schema.type,) if schema.type else ()
+    allowed = _allowed_types(schema)
     if not allowed or _is_of_type(value, allowed):
         return
-    found = type_name(value)
-    yield type_invalid(path, found, f'{path} in body must be of type {",".join(allowed)}: "{found}"')
+    wanted, found = ",".join(allowed), type_name(value)
+    if schema.format and not isinstance(value, str | list | None):
+        wanted, found = schema.format, {int: "int64", float: "float64"}.get(type(value), "")
+    yield type_invalid(path, found, f'{path} in body must be of type {wanted}: "{found}"')
 
 
 def _is_of_type(value: object, allowed: tuple[str, ...]) -> bool:
@@ -95,9 +106,9 @@ def _is_of_type(value: object, allowed: tuple[str, ...]) -> bool:
 def _check_text(schema: Schema, value: str, path: str) -> Iterator[FieldProblem]:
     if schema.max_length is not None and len(value) > schema.max_length:
         yield too_long(path, schema.max_length)
-    if schema.min_length is not None and len(value) < schema.min_length:
+    elif schema.min_length is not None and len(value) < schema.min_length:
         yield invalid(path, value, f"{path} in body should be at least {schema.min_length} chars long")
-    if schema.pattern and not matches(schema.pattern, value):
+    elif schema.pattern and not matches(schema.pattern, value):
         yield invalid(path, value, f"{path} in body should match '{schema.pattern}'")
     if schema.format and not is_of_format(schema.format, value):
         found = value.replace('"', '\\"')
@@ -106,6 +117,9 @@ def _check_text(schema: Schema, value: str, path: str) -> Iterator[FieldProblem]
 
 def _check_number(schema: Schema, value: float, path: str) -> Iterator[FieldProblem]:
     low, high = schema.minimum, schema.maximum
+    if schema.type == "integer" and not _is_in_range(value, schema.format):
+        form = f" with format {schema.format}" if schema.format else " (default format)"
+        yield invalid("", "", f"Checked value must be of type integer{form} in {path}")
     if schema.multiple_of and value % schema.multiple_of != 0:
         yield invalid(path, value, f"{path} in body should be a multiple of {schema.multiple_of}")
     if high is not None and (value >= high if schema.exclusive_maximum else value > high):
@@ -114,6 +128,10 @@ def _check_number(schema: Schema, value: float, path: str) -> Iterator[FieldProb
     if low is not None and (value <= low if schema.exclusive_minimum else value < low):
         orequal = "" if schema.exclusive_minimum else " or equal to"
         yield invalid(path, value, f"{path} in body should be greater than{orequal} {low}")
+
+
+def _is_in_range(value: float, form: str) -> bool:
+    return value % 1 == 0 and (form != "int32" or -(2**31) <= value < 2**31)
 
 
 def _check_list(schema: Schema, value: list[Any], path: str, old: object) -> Iterator[FieldProblem]:
@@ -133,7 +151,7 @@ def _check_object(schema: Schema, value: dict[str, Any], path: str, old: object)
         yield invalid(path, count, f"{path} in body should have at least {schema.min_properties} properties")
     if schema.max_properties is not None and count > schema.max_properties:
         yield too_many(path, count, schema.max_properties)
-    for name in schema.required:
+    for name in (*schema.required, *(_EMBEDDED if schema.embedded else ())):
         if name not in value:
             yield required(paths.child(path, name))
     for name, member in value.items():
@@ -144,9 +162,8 @@ def _check_object(schema: Schema, value: dict[str, Any], path: str, old: object)
 
 
 def _check_alternatives(schema: Schema, value: object, path: str) -> Iterator[FieldProblem]:
-    for each in schema.all_of:
-        yield from check_value(each, value, path)
     place = path or "."
+    yield from _check_all(schema.all_of, value, path)
     if schema.any_of and all(check_value(each, value, path) for each in schema.any_of):
         yield invalid("", "", f'"{place}" must validate at least one schema (anyOf)')
         yield from _closest(schema.any_of, value, path)
@@ -161,9 +178,19 @@ def _check_alternatives(schema: Schema, value: object, path: str) -> Iterator[Fi
         yield invalid("", "", f'"{place}" must not validate the schema (not)')
 
 
+def _check_all(parts: tuple[Schema, ...], value: object, path: str) -> Iterator[FieldProblem]:
+    tried = [check_value(each, value, path) for each in parts]
+    if any(tried):
+        none = ". None validated" if all(tried) else ""
+        yield invalid("", "", f'"{path or "."}" must validate all the schemas (allOf){none}')
+    for found in tried:
+        yield from found
+
+
 def _closest(alternatives: tuple[Schema, ...], value: object, path: str) -> list[FieldProblem]:
-    """Return the problems of the alternative that fits best."""
-    return min((check_value(each, value, path) for each in alternatives), key=len)
+    """Return the problems of the alternative that fits best: the first with the fewest wrong types."""
+    tried = [check_value(each, value, path) for each in alternatives]
+    return min(tried, key=lambda found: sum(problem.reason == TYPE_INVALID for problem in found))
 
 
 def _is_one_of(value: object, allowed: tuple[Any, ...]) -> bool:

@@ -10,16 +10,14 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from karpenter.api.schema.correlation import item_key
-from karpenter.api.schema.formats import parse_date_time
+from karpenter.api.schema.formats import parse_date_time, parse_duration
 from karpenter.api.schema.structural import Schema
-from karpenter.base.duration import parse_nanoseconds
 
 _KEYWORDS = frozenset(
     "true false null in as break const continue else for "  # noqa: SIM905  words read best as words
@@ -87,12 +85,8 @@ def _read_or_keep(read: Callable[[str], Any], text: str) -> Any:
         return text
 
 
-def _read_duration(text: str) -> timedelta:
-    return timedelta(microseconds=parse_nanoseconds(text) / 1000)
-
-
 _READERS: Mapping[str, Callable[[str], Any]] = MappingProxyType(
-    {"date-time": parse_date_time, "duration": _read_duration, "byte": base64.b64decode}
+    {"date-time": parse_date_time, "duration": parse_duration, "byte": base64.b64decode}
 )
 
 
