@@ -15,10 +15,12 @@ from karpenter.cli.planning.reading import read_input
 from karpenter.cli.planning.rendering import plan_data
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.catalogs.problems import InvalidCatalog
-from karpenter.operator.settings import SettingError, Settings, parse_settings
+from karpenter.operator.settings import SettingError, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from karpenter.operator.settings import Settings
 
 _WRONG = 2
 
@@ -28,14 +30,31 @@ _WRONG = 2
     "-f", "--filename", "paths", multiple=True, required=True, metavar="PATH",
     help="A YAML or JSON file, a folder, or - for standard input. May be repeated.",
 )  # fmt: skip
-@click.option("--catalog", default="kwok", show_default=True, metavar="FILE|NAME", help="Instance types that may be bought.")
+@click.option(
+    "--catalog",
+    default="kwok",
+    show_default=True,
+    metavar="FILE|NAME",
+    help="Instance types that may be bought.",
+)
 @click.option("--now", metavar="RFC3339", help="The moment of the decision. Default: this one.")
-@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting or feature gate of the operator. May be repeated.")
+@click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting or feature gate of the operator. May be repeated.",
+)
 @click.option("--strict", is_flag=True, help="Exit with 1 if a pod stays without a place.")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True, help="How to print the plan."
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    show_default=True,
+    help="How to print the plan.",
 )
-def plan(
+def plan(  # noqa: PLR0917  click hands over options by name
     paths: tuple[str, ...], catalog: str, now: str | None, given: tuple[str, ...], strict: bool, output: str
 ) -> None:
     """

@@ -10,6 +10,7 @@ Only reads text. What a setting does is decided where it is used.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +22,7 @@ from karpenter.api.placement import TopologySpreadConstraint
 from karpenter.base.duration import DurationError, parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 GATES: Final = MappingProxyType(
     {
@@ -144,7 +145,9 @@ def parse_scheduler_config(text: str) -> tuple[TopologySpreadConstraint, ...]:
         if each.when_unsatisfiable not in {"DoNotSchedule", "ScheduleAnyway"}:
             raise SettingError(f"{place}.whenUnsatisfiable: is not DoNotSchedule or ScheduleAnyway")
         if (each.topology_key, each.when_unsatisfiable) in seen:
-            raise SettingError(f"{place}: states {each.topology_key} with {each.when_unsatisfiable} a second time")
+            raise SettingError(
+                f"{place}: states {each.topology_key} with {each.when_unsatisfiable} a second time"
+            )
         seen.add((each.topology_key, each.when_unsatisfiable))
     return tuple(
         TopologySpreadConstraint(
@@ -171,7 +174,9 @@ class _SchedulerConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel
 _PORT: Final = _integer(0, 65535)
 
 SETTINGS: Final = (
-    Setting("karpenter-service", "", "name of the Service in front of the operator (kept for old charts)", str),
+    Setting(
+        "karpenter-service", "", "name of the Service in front of the operator (kept for old charts)", str
+    ),
     Setting("metrics-port", "8080", "port of the Prometheus endpoint", _PORT),
     Setting("health-probe-port", "8081", "port of /healthz and /readyz", _PORT),
     Setting("kube-client-qps", "200", "requests per second to the API server", _number(0.001)),
@@ -180,7 +185,10 @@ SETTINGS: Final = (
     Setting("disable-controller-warmup", "true", "fill caches only after leadership was won", _boolean),
     Setting("disable-leader-election", "false", "run without a lease; for a single replica only", _boolean),
     Setting(
-        "disable-cluster-state-observability", "false", "leave out metrics of single pods, nodes and pools", _boolean
+        "disable-cluster-state-observability",
+        "false",
+        "leave out metrics of single pods, nodes and pools",
+        _boolean,
     ),
     Setting("leader-election-name", "karpenter-leader-election", "name of the Lease", str),
     Setting("leader-election-namespace", "", "namespace of the Lease; empty means our own", str),
@@ -191,11 +199,26 @@ SETTINGS: Final = (
     Setting("log-error-output-paths", "stderr", "where faults of logging itself go, comma separated", _paths),
     Setting("batch-max-duration", "10s", "longest wait for more pods before a decision", _duration),
     Setting("batch-idle-duration", "1s", "wait without a new pod that ends a batch", _duration),
-    Setting("preference-policy", "Respect", "treat preferences as required until they fail", _choice("Respect", "Ignore")),
-    Setting("min-values-policy", "Strict", "refuse or lower minValues that cannot be met", _choice("Strict", "BestEffort")),
+    Setting(
+        "preference-policy",
+        "Respect",
+        "treat preferences as required until they fail",
+        _choice("Respect", "Ignore"),
+    ),
+    Setting(
+        "min-values-policy",
+        "Strict",
+        "refuse or lower minValues that cannot be met",
+        _choice("Strict", "BestEffort"),
+    ),
     Setting("ignore-dra-requests", "true", "leave pods with resource claims alone", _boolean),
     Setting("feature-gates", "", "Name=bool, comma separated", parse_gates),
-    Setting("scheduler-config", "", "YAML or JSON with podTopologySpread.defaultConstraints", parse_scheduler_config),
+    Setting(
+        "scheduler-config",
+        "",
+        "YAML or JSON with podTopologySpread.defaultConstraints",
+        parse_scheduler_config,
+    ),
     Setting(
         "packing-policy",
         "price",
@@ -225,7 +248,9 @@ class Settings:
         return bool(self.feature_gates[name])
 
 
-def parse_settings(given: Mapping[str, str], environment: Mapping[str, str] = MappingProxyType({})) -> Settings:
+def parse_settings(
+    given: Mapping[str, str], environment: Mapping[str, str] = MappingProxyType({})
+) -> Settings:
     """
     Return the settings in force.
 

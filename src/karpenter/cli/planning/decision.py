@@ -1,6 +1,4 @@
-"""
-Asking the solver on behalf of ``karpenter plan``: the operator's own functions, with settings.
-"""
+"""Asking the solver on behalf of ``karpenter plan``: the operator's own functions, with settings."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.errors import InvalidObject
-from karpenter.api.manifests import Document, documents, read_object
-from karpenter.api.meta import Condition, Resource
+from karpenter.api.manifests import documents, read_object
+from karpenter.api.meta import Condition
 from karpenter.api.pod import Pod
 from karpenter.api.policy import PriorityClass
 from karpenter.core.state.expand import expand, with_priority
@@ -23,6 +23,9 @@ from karpenter.core.state.view import ClusterView, NodeClass, condition, view_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from karpenter.api.manifests import Document
+    from karpenter.api.meta import Resource
 
 _ENDINGS: Final = frozenset({".yaml", ".yml", ".json"})
 _NODE_CLASS: Final = "NodeClass"

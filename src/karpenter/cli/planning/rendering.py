@@ -28,7 +28,8 @@ def plan_data(plan: Plan, names: Mapping[str, str]) -> dict[str, Any]:
         "kind": "Plan",
         "newNodes": [new_node_data(node, names) for node in plan.new_nodes],
         "existingNodes": [
-            {"name": node, "pods": [names.get(pod, pod) for pod in pods]} for node, pods in plan.placed.items()
+            {"name": node, "pods": [names.get(pod, pod) for pod in pods]}
+            for node, pods in plan.placed.items()
         ],
         "unscheduled": [_refusal(refusal, names) for refusal in plan.refusals],
         "cost": {

@@ -11,7 +11,7 @@ Pure values; the algebra of one key lives in :mod:`.labels`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from karpenter.core.model.labels import Term
+
+D = TypeVar("D")
 
 
 class Entry(Protocol):
@@ -93,6 +95,10 @@ class Requirements:
 
     def __getitem__(self, key: str) -> Requirement:
         return self._by_key.get(key) or Requirement(key, complement=True)
+
+    def get(self, key: str, default: D) -> Requirement | D:
+        """Return what is said about `key`, or `default` when nothing is."""
+        return self._by_key.get(key, default)
 
     def __contains__(self, key: object) -> bool:
         return key in self._by_key

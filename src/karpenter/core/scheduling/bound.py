@@ -13,19 +13,14 @@ the best that are equal for all machines, which gives a weaker bound, and says s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
-
-try:
-    import highspy
-except ImportError:  # pragma: no cover  the optional extra is part of the development set-up
-    highspy = None
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from karpenter.core.scheduling.market import Market
 
 LINEAR_PROGRAM: Final = "linear program"
@@ -57,15 +52,28 @@ def values(market: Market, free: NDArray[np.float64] | None = None) -> Values:
     """
     if not len(market.count) or not len(market.price):
         return Values(np.zeros_like(market.room), np.zeros(len(market.count)), 0.0, "")
-    unit, method = _equal_values(market), EQUAL_VALUES
-    best = _worth(market, unit, free, method)
-    if highspy is not None:
-        solved = _program(market)
-        if solved is not None:
-            found = _worth(market, solved, free, LINEAR_PROGRAM)
-            if found.bound >= best.bound:
-                best = found
+    highs = _library()
+    method = EQUAL_VALUES if highs is None else LINEAR_PROGRAM
+    best = _worth(market, _equal_values(market), free, method)
+    solved = _program(market, highs) if highs is not None else None
+    if solved is not None:
+        found = _worth(market, solved, free, method)
+        best = found if found.bound >= best.bound else best
+    if free is None:
+        best = msgspec.structs.replace(best, bound=max(best.bound, _dearest_alone(market)))
     return best
+
+
+def _dearest_alone(market: Market) -> float:
+    """Return what the dearest item costs at least by itself, with whole pods on each machine."""
+    with np.errstate(divide="ignore"):
+        most = np.where(market.want > 0, market.room[:, None] / market.want, np.inf).min(axis=2)
+    most = np.minimum(np.floor(most + 1e-9), market.cap)
+    price = np.where(market.fits & (most > 0), market.price[:, None] / np.maximum(most, 1.0), np.inf).min(
+        axis=0
+    )
+    alone = np.where(np.isfinite(price), price * market.count, 0.0)
+    return float(alone.max(initial=0.0)) * (1 - _SAFETY)
 
 
 def _worth(
@@ -137,7 +145,7 @@ def _rate(market: Market, direction: NDArray[np.float64]) -> NDArray[np.float64]
     return direction * (longest if np.isfinite(longest) else 0.0)
 
 
-def _program(market: Market) -> NDArray[np.float64] | None:
+def _program(market: Market, highspy: Any) -> NDArray[np.float64] | None:
     """Return the dual values of the fluid program, over a sample of items when there are many."""
     sample = _sample(market)
     count, want, fits = market.count[sample], market.want[sample], market.fits[:, sample]
@@ -162,7 +170,9 @@ def _program(market: Market) -> NDArray[np.float64] | None:
     lp.col_lower_ = np.zeros(lp.num_col_)
     lp.col_upper_ = np.full(lp.num_col_, highspy.kHighsInf)
     served = fits.any(axis=0)
-    lp.row_lower_ = np.concatenate([np.where(served, count, 0.0), np.full(machines * width, -highspy.kHighsInf)])
+    lp.row_lower_ = np.concatenate(
+        [np.where(served, count, 0.0), np.full(machines * width, -highspy.kHighsInf)]
+    )
     lp.row_upper_ = np.concatenate([np.full(pods, highspy.kHighsInf), np.zeros(machines * width)])
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_ = np.concatenate(start)
@@ -175,8 +185,17 @@ def _program(market: Market) -> NDArray[np.float64] | None:
     solver.run()
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return None
-    dual = -np.array(solver.getSolution().row_dual)[pods:].reshape(machines, width)
-    return dual / scale
+    dual = np.array(solver.getSolution().row_dual, np.float64)[pods:].reshape(machines, width)
+    found: NDArray[np.float64] = -dual / scale
+    return found
+
+
+def _library() -> Any:
+    """Return the optional library for linear programs, or None; it is looked up when it is first needed."""
+    try:
+        return import_module("highspy")
+    except ImportError:
+        return None
 
 
 def _sample(market: Market) -> NDArray[np.int64]:

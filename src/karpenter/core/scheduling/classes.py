@@ -19,8 +19,8 @@ import numpy as np
 
 from karpenter.core.model.ports import host_ports
 from karpenter.core.model.resources import pod_requests
-from karpenter.core.scheduling.problem import NO_VOLUMES, PodVolumes, Problem
-from karpenter.core.scheduling.relax import Rung, ladder, required_apart
+from karpenter.core.scheduling.problem import NO_VOLUMES
+from karpenter.core.scheduling.relax import ladder, required_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from karpenter.api.placement import PodAffinityTerm, TopologySpreadConstraint
     from karpenter.api.pod import Pod, PodSpec
     from karpenter.core.model.ports import HostPort
+    from karpenter.core.scheduling.problem import PodVolumes, Problem
+    from karpenter.core.scheduling.relax import Rung
 
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ENCODER: Final = msgspec.json.Encoder()
@@ -39,10 +41,30 @@ _ENCODER: Final = msgspec.json.Encoder()
 class PodClass:
     """Pods that scheduling cannot tell apart, in the order in which they are placed."""
 
-    __slots__ = ("_ladder", "_rungs", "example", "labels", "moved", "number", "pods", "ports", "requests", "vector", "volumes", "want")
+    __slots__ = (
+        "_ladder",
+        "_rungs",
+        "example",
+        "labels",
+        "moved",
+        "number",
+        "pods",
+        "ports",
+        "requests",
+        "vector",
+        "volumes",
+        "want",
+    )
 
     def __init__(
-        self, number: int, example: Pod, labels: dict[str, str], volumes: PodVolumes, moved: bool, rungs: Iterator[Rung]
+        self,
+        *,
+        number: int,
+        example: Pod,
+        labels: dict[str, str],
+        volumes: PodVolumes,
+        moved: bool,
+        rungs: Iterator[Rung],
     ) -> None:
         self.number = number
         self.example = example
@@ -108,7 +130,9 @@ def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
         group = known.get(identity)
         if group is None:
             rungs = ladder(pod.spec, spreads, respect=respect, avoidance=avoidance)
-            group = known[identity] = PodClass(len(found), pod, labels, volumes, moved, rungs)
+            group = known[identity] = PodClass(
+                number=len(found), example=pod, labels=labels, volumes=volumes, moved=moved, rungs=rungs
+            )
             found.append(group)
         group.pods.append(pod)
     for group in found:

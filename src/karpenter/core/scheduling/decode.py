@@ -40,9 +40,10 @@ _CHUNK = 4096
 class ClaimFitting:
     """What one claim of a run could be bought as."""
 
-    __slots__ = ("_bits", "_least", "_relaxed", "_reserved", "_state", "_used")
+    __slots__ = ("_allowed", "_bits", "_least", "_relaxed", "_reserved", "_state", "_used")
 
-    def __init__(self, run: Run, claim: int) -> None:
+    def __init__(self, run: Run, claim: int, allowed: NDArray[np.bool_] | None = None) -> None:
+        self._allowed = allowed
         self._state = run.claims.states[claim]
         self._used = tuple(run.claims.used[:, claim].tolist())
         self._reserved = run.reservations.held(claim)
@@ -55,6 +56,8 @@ class ClaimFitting:
         if not self._bits:
             bits = fitting(self._state, self._used)
             template = self._state.template
+            if self._allowed is not None:
+                bits = template.universe.keep_types(bits, self._allowed)
             self._bits = Reservations.usable(self._reserved, template, bits) if template.reserves else bits
         return self._bits
 
@@ -128,7 +131,8 @@ class ClaimFitting:
 def new_nodes(run: Run) -> tuple[NewNode, ...]:
     """Return the claims of a run as machines to launch."""
     pods = _pods_of(run)
-    bought = _purchases(run)
+    freedom = _freedom(run)
+    bought = _purchases(run, freedom)
     numbers: dict[str, int] = defaultdict(int)
     found = []
     for claim in range(run.claims.count):
@@ -150,7 +154,7 @@ def new_nodes(run: Run) -> tuple[NewNode, ...]:
                     reservation_id=offering.reservation_id,
                 ),
                 pods=tuple(pods[run.nodes.count + claim]),
-                fitting=ClaimFitting(run, claim),
+                fitting=ClaimFitting(run, claim, freedom.get(claim)),
                 annotations=_annotations(run, claim, kind.name),
                 taints=pool.taints,
                 startup_taints=pool.startup_taints,
@@ -173,10 +177,8 @@ def hourly(run: Run) -> float:
     """Return what the machines of a run cost per hour."""
     if not run.claims.count:
         return 0.0
-    bought = _purchases(run)
-    return float(
-        sum(run.claims.states[c].template.universe.price[o] for c, o in enumerate(bought.tolist()))
-    )
+    bought = _purchases(run, _freedom(run))
+    return float(sum(run.claims.states[c].template.universe.price[o] for c, o in enumerate(bought.tolist())))
 
 
 def _pods_of(run: Run) -> dict[int, list[str]]:
@@ -185,12 +187,21 @@ def _pods_of(run: Run) -> dict[int, list[str]]:
     found: dict[int, list[str]] = defaultdict(list)
     for move in run.moves:
         start = dealt[move.wish.of.number]
-        dealt[move.wish.of.number] = start + move.count
-        found[move.bin].extend(pod.key for pod in move.wish.of.pods[start : start + move.count])
+        dealt[move.wish.of.number] = start + move.many
+        found[move.bin].extend(pod.key for pod in move.wish.of.pods[start : start + move.many])
     return found
 
 
-def _purchases(run: Run) -> NDArray[np.int64]:
+def _freedom(run: Run) -> dict[int, NDArray[np.bool_]]:
+    """Return the types that claims may become where a limit binds."""
+    found: dict[int, NDArray[np.bool_]] = {}
+    for ledger in run.ledgers.values():
+        if ledger.is_exact:
+            found.update(ledger.freedom())
+    return found
+
+
+def _purchases(run: Run, freedom: Mapping[int, NDArray[np.bool_]]) -> NDArray[np.int64]:
     """Return the cheapest offering of every claim, by number in its universe."""
     count = run.claims.count
     bought = np.zeros(count, np.int64)
@@ -198,9 +209,9 @@ def _purchases(run: Run) -> NDArray[np.int64]:
     for number in np.unique(numbers).tolist():
         members = np.flatnonzero(numbers == number)
         state = run.states.all[number]
-        if state.template.reserves:
+        if state.template.reserves or int(members[0]) in freedom:
             for claim in members.tolist():
-                bought[claim] = _cheapest(state, ClaimFitting(run, claim).bits())
+                bought[claim] = _cheapest(state, ClaimFitting(run, claim, freedom.get(claim)).bits())
             continue
         for start in range(0, len(members), _CHUNK):
             some = members[start : start + _CHUNK]
@@ -256,5 +267,3 @@ def _annotations(run: Run, claim: int, kind: str) -> dict[str, str]:
     if capacity:
         found[CAPACITY_OVERLAY_APPLIED] = "true"
     return found
-
-

@@ -39,7 +39,8 @@ class Encoded:
             each.want = tuple(each.requests.get(name, 0) for name in self.axis)
             each.vector = np.array(each.want, np.int64)
         self.templates = [
-            Template(number, pool, daemons, self.axis, self.well_known) for number, pool in enumerate(problem.pools)
+            Template(number, pool, daemons, self.axis, self.well_known)
+            for number, pool in enumerate(problem.pools)
         ]
 
     def fresh_topology(self) -> Topology:

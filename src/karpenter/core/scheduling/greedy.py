@@ -179,20 +179,7 @@ def _onto_new(run: Run, wish: Wish, count: int, templates: Iterable[Template]) -
             opening = run.opening(wish, template)
             if opening is None:
                 break
-            count -= fill_new(run, wish, opening.state, count, run.open(wish, opening))
+            count -= run.fill(wish, run.open(opening), opening.state, count)
         if not count:
             break
     return count
-
-
-def fill_new(run: Run, wish: Wish, state: State, count: int, claim: int) -> int:
-    """Fill a claim that was just opened; return how many pods it took."""
-    if run.is_scarce(state.template):
-        taken = 0
-        while taken < count and (way := run.claim_way(wish, claim)) is not None:
-            run.put_on_claim(wish, claim, way)
-            taken += 1
-        return taken
-    most = min(run.claims.room_for(claim, state, wish.of.want), wish.host_cap(run.nodes.count + claim), count)
-    run.put_on_claim(wish, claim, state, most)
-    return most

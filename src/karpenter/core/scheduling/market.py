@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
+
+from karpenter.core.scheduling.universe import Bits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from karpenter.core.scheduling.templates import Template
-    from karpenter.core.scheduling.universe import Bits
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -64,14 +64,17 @@ def market(items: Sequence[Item], counts: Sequence[int], templates: Sequence[Tem
     masks = list(dict.fromkeys(item.bits for item in items))
     numbers = {mask: number for number, mask in enumerate(masks)}
     group = np.array([numbers[item.bits] for item in items], np.int64)
-    rooms, prices, allowed, sources = [], [], [], []
+    rooms, prices, allowed = [], [], []
+    sources: list[tuple[int, int]] = []
     for number, template in enumerate(templates):
         universe = template.universe
         if not universe.offerings:
             continue
         usable = np.array([universe.flags(mask[number]) for mask in masks], bool).reshape(len(masks), -1)
         keep = np.flatnonzero(usable.any(axis=0) & (universe.room[universe.owner] >= 0).all(axis=1))
-        keep = keep[_undominated(universe.room[universe.owner[keep]], universe.price[keep], usable[:, keep].T)]
+        keep = keep[
+            _undominated(universe.room[universe.owner[keep]], universe.price[keep], usable[:, keep].T)
+        ]
         rooms.append(universe.room[universe.owner[keep]])
         prices.append(universe.price[keep])
         allowed.append(usable[:, keep].T)

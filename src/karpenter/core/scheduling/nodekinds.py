@@ -15,7 +15,8 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.taints import tolerates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from karpenter.api.node import Taint
     from karpenter.core.scheduling.problem import Existing

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from karpenter.core.scheduling.bound import Values
     from karpenter.core.scheduling.market import Market
 
@@ -155,7 +154,9 @@ class _Packer:
         """Fill one of each machine; return ``held[machine, item]``."""
         market = self._market
         want, room = market.want[active], market.room[machines]
-        open_ = np.where(market.fits[np.ix_(machines, active)], np.minimum(left[active], market.cap[active])[None], 0.0)
+        open_ = np.where(
+            market.fits[np.ix_(machines, active)], np.minimum(left[active], market.cap[active])[None], 0.0
+        )
         spare = [room[:, r].copy() for r in range(want.shape[1])]
         size = np.zeros_like(open_)
         pull, inverse = [], []
@@ -167,9 +168,8 @@ class _Packer:
                 pull.append(share)
                 inverse.append(np.where(want[:, r] > 0, 1 / want[:, r], _PLENTY)[None])
         rate = worth[active][None] / np.maximum(size, 1e-300)
-        for r, each in enumerate(pull):
-            each *= rate
-            each /= np.maximum(room[:, r, None], 1e-300)
+        for r in range(len(pull)):
+            pull[r] *= rate / np.maximum(room[:, r, None], 1e-300)
         held = np.zeros_like(open_)
         most, score, term = np.empty_like(open_), np.empty_like(open_), np.empty_like(open_)
         rows = np.arange(len(machines))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from karpenter.api.node import Taint
-from karpenter.core.model.requirements import Requirements
+
+if TYPE_CHECKING:
+    from karpenter.core.model.requirements import Requirements
 
 
 class Purchase(msgspec.Struct, frozen=True, kw_only=True):

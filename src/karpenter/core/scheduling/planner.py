@@ -66,12 +66,14 @@ def cheaper(first: Run) -> Run:
 def _movable(run: Run) -> list[int]:
     """Return the claims whose pods can be rearranged without changing any count that matters."""
     moves = _moves_by_claim(run)
-    return [claim for claim in range(run.claims.count) if _is_movable(run, claim, [w for w, _ in moves[claim]])]
+    return [
+        claim for claim in range(run.claims.count) if _is_movable(run, claim, [w for w, _ in moves[claim]])
+    ]
 
 
 def _is_movable(run: Run, claim: int, wishes: list[Wish]) -> bool:
     state = run.claims.states[claim]
-    if run.is_scarce(state.template) or state.template.limits:
+    if state.template.min_values or state.template.reserves:
         return False
     for wish in wishes:
         if wish.of.ports or wish.volumes:
@@ -96,7 +98,7 @@ def _moves_by_claim(run: Run) -> dict[int, list[tuple[Wish, int]]]:
     found: dict[int, list[tuple[Wish, int]]] = defaultdict(list)
     for move in run.moves:
         if move.bin >= run.nodes.count:
-            found[move.bin - run.nodes.count].append((move.wish, move.count))
+            found[move.bin - run.nodes.count].append((move.wish, move.many))
     return found
 
 
@@ -111,7 +113,7 @@ def _replay(first: Run, second: Run, dissolved: frozenset[int]) -> None:
     for move in first.moves:
         wish = _twin(second, move.wish)
         if move.bin < first.nodes.count:
-            second.put_on_node(wish, move.bin, move.count)
+            second.put_on_node(wish, move.bin, move.many)
             continue
         claim = move.bin - first.nodes.count
         if claim in dissolved:
@@ -119,8 +121,8 @@ def _replay(first: Run, second: Run, dissolved: frozenset[int]) -> None:
         state = _same_state(first, second, claim)
         if claim not in twins:
             opening = Opening(state, first.least.get(claim, {}), relaxed=claim in first.relaxed)
-            twins[claim] = second.open(wish, opening)
-        second.put_on_claim(wish, twins[claim], state, move.count)
+            twins[claim] = second.open(opening)
+        second.put_on_claim(wish, twins[claim], state, move.many)
 
 
 def _same_state(first: Run, second: Run, claim: int) -> State:
@@ -183,18 +185,12 @@ def _realise(
             if reached is None:
                 continue
             if claim is None:
-                if not run.may_open(template):
+                if not run.may_open(template) or not run.starts(reached, wish.of.want):
                     break
-                claim = run.open(wish, Opening(reached))
-            taken = min(
-                count,
-                run.claims.room_for(claim, reached, wish.of.want),
-                wish.host_cap(run.nodes.count + claim),
-            )
-            if taken > 0:
-                run.put_on_claim(wish, claim, reached, taken)
-                left[wish, pins] -= taken
-                state = reached
+                claim = run.open(Opening(reached))
+            taken = run.fill(wish, claim, reached, count)
+            left[wish, pins] -= taken
+            state = reached if taken else state
     rest: Counter[int] = Counter()
     for (wish, _), count in left.items():
         if count:

@@ -17,13 +17,11 @@ import msgspec
 
 from karpenter.api.labels import LabelRules
 from karpenter.api.node import Taint
+from karpenter.api.placement import TopologySpreadConstraint
 from karpenter.api.pod import Pod
 from karpenter.core.model.catalog import InstanceType
 from karpenter.core.model.ports import HostPort
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
-
-if TYPE_CHECKING:
-    from karpenter.api.placement import TopologySpreadConstraint
 
 MAX_INSTANCE_TYPES: Final = 600
 """How many instance types one claim may name."""

@@ -18,7 +18,6 @@ import msgspec
 
 from karpenter.api.labels import PREFER_NO_SCHEDULE
 from karpenter.api.placement import (
-    NodeSelectorTerm,
     PodAffinityTerm,
     PreferredSchedulingTerm,
     Toleration,
@@ -30,6 +29,9 @@ from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from karpenter.api.placement import (
+        NodeSelectorTerm,
+    )
     from karpenter.api.pod import PodSpec
 
 W = TypeVar("W", PreferredSchedulingTerm, WeightedPodAffinityTerm)
@@ -114,7 +116,9 @@ class _Wishes:
         wanted = strict
         if self.preferred:
             term = self.preferred[0].preference
-            wanted = self.selector.intersect(Requirements.from_entries(term.match_expressions)).intersect(required)
+            wanted = self.selector.intersect(Requirements.from_entries(term.match_expressions)).intersect(
+                required
+            )
         return Rung(
             wanted,
             strict,

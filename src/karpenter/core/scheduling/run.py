@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from karpenter.api.labels import NODES
 from karpenter.core.model.ports import first_clash
 from karpenter.core.scheduling.bins import Claims, Nodes
 from karpenter.core.scheduling.choices import Choices
 from karpenter.core.scheduling.domains import Kind
+from karpenter.core.scheduling.limits import anchor, ledgers
 from karpenter.core.scheduling.nodekinds import NodeKinds, asked_keys
 from karpenter.core.scheduling.scarce import Reservations, falls_short, fitting, variety
-from karpenter.core.scheduling.states import States
+from karpenter.core.scheduling.states import State, States
 from karpenter.core.scheduling.universe import amounts_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from karpenter.core.model.ports import HostPort
     from karpenter.core.scheduling.domains import Group
     from karpenter.core.scheduling.encode import Encoded
-    from karpenter.core.scheduling.states import State
     from karpenter.core.scheduling.templates import Template
     from karpenter.core.scheduling.universe import Bits
     from karpenter.core.scheduling.wishes import Wish
@@ -45,7 +44,7 @@ class Move(NamedTuple):
 
     wish: Wish
     bin: int
-    count: int
+    many: int
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -78,7 +77,7 @@ class Run:
         self.least: dict[int, dict[str, int]] = {}
         self.relaxed: set[int] = set()
         self.reservations = Reservations(self.templates, strict=problem.options.reserved == "strict")
-        self.limits = [dict(template.pool.limits) for template in self.templates]
+        self.ledgers = ledgers(self.templates)
         self._ports: dict[int, tuple[HostPort, ...]] = {}
         self._volumes: dict[int, dict[str, frozenset[str]]] = {}
         self._pending: dict[int, Counter[Group]] = {}
@@ -162,6 +161,7 @@ class Run:
         """Put pods on a claim, which thereby becomes `state`."""
         changed = state is not self.claims.states[claim]
         self.claims.take(claim, state, wish.of.vector, count)
+        self._keep_within_limits(claim, state)
         if state.template.reserves:
             bits = fitting(state, self.claims.total(claim, wish.of.want, 0))
             found = self.reservations.obtainable(claim, state.template, bits)
@@ -194,33 +194,71 @@ class Run:
 
     def may_open(self, template: Template) -> bool:
         """Return whether the pool's limit on machines leaves one more."""
-        return self.limits[template.number].get(NODES, 1) > 0
+        ledger = self.ledgers.get(template.number)
+        return ledger is None or ledger.allows_another
 
     def base(self, template: Template) -> State:
-        """Return the state in which an empty claim of a template starts now."""
-        bits = template.bits
-        if template.limits:
-            bits = template.affordable(self.limits[template.number])
-        return self.states.of(template, template.pool.requirements, bits)
+        """Return the state in which an empty claim of a template starts."""
+        return self.states.of(template, template.pool.requirements, template.bits)
 
-    def open(self, wish: Wish, opening: Opening) -> int:
-        """Open a claim for the pods of a wish; the first pod is yet to be put on it."""
-        state = opening.state
-        claim = self.claims.open(state)
+    def open(self, opening: Opening) -> int:
+        """Open a claim; the first pod is yet to be put on it."""
+        claim = self.claims.open(opening.state)
         if opening.least:
             self.least[claim] = opening.least
         if opening.relaxed:
             self.relaxed.add(claim)
-        left = self.limits[state.template.number]
-        for name, amount in state.template.largest(state.bits, wish.of.want).items():
-            left[name] -= amount
-        if NODES in left:
-            left[NODES] -= 1
+        ledger = self.ledgers.get(opening.state.template.number)
+        if ledger is not None:
+            ledger.opened(claim)
         return claim
+
+    def starts(self, state: State, want: Sequence[int]) -> bool:
+        """Return whether a new claim in `state` could hold a first pod."""
+        return (
+            bool(self._buyable(None, state, want))
+            if self.is_scarce(state.template)
+            else state.fits(tuple(want))
+        )
+
+    def fill(self, wish: Wish, claim: int, state: State, count: int) -> int:
+        """Put as many of `count` pods as fit on a claim, which becomes `state`; return how many."""
+        most = min(count, wish.host_cap(self.nodes.count + claim))
+        if not self.is_scarce(state.template):
+            most = min(most, self.claims.room_for(claim, state, wish.of.want))
+            if most > 0:
+                self.put_on_claim(wish, claim, state, most)
+            return max(most, 0)
+        taken = 0
+        while taken < most and self._holds(claim, state, self.claims.total(claim, wish.of.want)):
+            self.put_on_claim(wish, claim, state)
+            taken += 1
+        return taken
 
     def is_scarce(self, template: Template) -> bool:
         """Whether every pod on a claim of this template needs an exact look at its types."""
-        return bool(template.min_values) or template.reserves
+        if template.min_values or template.reserves:
+            return True
+        ledger = self.ledgers.get(template.number)
+        if ledger is None:
+            return False
+        if not ledger.is_exact and ledger.is_tight():
+            ledger.tighten(self._anchor)
+        return ledger.is_exact
+
+    def _anchor(self, claim: int) -> int:
+        state = self.claims.states[claim]
+        everything = np.ones(len(state.template.pool.types), bool)
+        found = anchor(state, self.claims.used[:, claim].tolist(), everything)
+        assert found is not None
+        return found
+
+    def _keep_within_limits(self, claim: int, state: State) -> None:
+        ledger = self.ledgers.get(state.template.number)
+        if ledger is not None and ledger.is_exact:
+            found = anchor(state, self.claims.used[:, claim].tolist(), ledger.bearable(claim))
+            assert found is not None
+            ledger.take(claim, found)
 
     # What is shared.
 
@@ -243,8 +281,11 @@ class Run:
         return bool(bits) and not falls_short(variety(state.template, bits), self.least.get(claim, {}))
 
     def _buyable(self, claim: int | None, state: State, total: Sequence[int]) -> Bits:
-        """Return what a claim could be bought as, reservations considered."""
+        """Return what a claim could be bought as, limits and reservations considered."""
         bits = fitting(state, total)
+        ledger = self.ledgers.get(state.template.number)
+        if ledger is not None and ledger.is_exact:
+            bits = state.template.universe.keep_types(bits, ledger.bearable(claim))
         if not state.template.reserves:
             return bits
         held = self.reservations.obtainable(claim, state.template, bits)
@@ -262,7 +303,9 @@ class Run:
             return Opening(state, dict(template.min_values))
         if self.problem.options.min_values == "Strict":
             return None
-        return Opening(state, {key: min(found[key], least) for key, least in template.min_values.items()}, relaxed=True)
+        return Opening(
+            state, {key: min(found[key], least) for key, least in template.min_values.items()}, relaxed=True
+        )
 
     def _beside_daemon_ports(self, wish: Wish, state: State) -> State | None:
         """Leave out the types on which a daemon has taken a host port of the pod."""

@@ -26,14 +26,15 @@ def fitting(state: State, total: Sequence[int]) -> Bits:
     """Return the offerings of a state whose types have room for `total`."""
     universe = state.template.universe
     roomy = (universe.room >= np.array(total)).all(axis=1)
-    return universe.keep_types(state.bits, roomy)
+    return universe.keep_types(state.bits, np.asarray(roomy, bool))
 
 
 def variety(template: Template, bits: Bits) -> dict[str, int]:
     """Return how many values the types in `bits` have of each key that demands a minimum."""
     kinds = [template.universe.types[i] for i in template.universe.types_of(bits)]
     return {
-        key: len({value for kind in kinds for value in kind.requirements[key].values}) for key in template.min_values
+        key: len({value for kind in kinds for value in kind.requirements[key].values})
+        for key in template.min_values
     }
 
 

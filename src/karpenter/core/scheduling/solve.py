@@ -1,6 +1,4 @@
-"""
-The solver: ``solve(problem) -> Plan``. The operator, `plan` and every simulation call this.
-"""
+"""The solver: ``solve(problem) -> Plan``. The operator, `plan` and every simulation call this."""
 
 from __future__ import annotations
 

@@ -27,7 +27,19 @@ if TYPE_CHECKING:
 class State:
     """A template narrowed by requirements. Compare by identity: equal states are one object."""
 
-    __slots__ = ("_ceiling", "_frontier", "_most", "_prices", "_rows", "_steps", "_values", "bits", "number", "requirements", "template")
+    __slots__ = (
+        "_ceiling",
+        "_frontier",
+        "_most",
+        "_prices",
+        "_rows",
+        "_steps",
+        "_values",
+        "bits",
+        "number",
+        "requirements",
+        "template",
+    )
 
     def __init__(self, number: int, template: Template, requirements: Requirements, bits: Bits) -> None:
         self.number = number

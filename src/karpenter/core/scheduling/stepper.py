@@ -126,7 +126,7 @@ class _Front:
         for template in run.templates:
             opening = run.opening(wish, template)
             if opening is not None:
-                claim = run.open(wish, opening)
+                claim = run.open(opening)
                 run.put_on_claim(wish, claim, opening.state)
                 return True
         return False

@@ -8,12 +8,13 @@ a GPU), so they are worked out type by type, once per run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
 
-from karpenter.api.labels import INITIALIZED, NODES, PREFER_NO_SCHEDULE, REGISTERED, RESERVED
+from karpenter.api.labels import INITIALIZED, PREFER_NO_SCHEDULE, REGISTERED, RESERVED
 from karpenter.api.placement import Toleration
 from karpenter.core.model.labels import requirement
 from karpenter.core.model.ports import HostPort, host_ports
@@ -24,13 +25,16 @@ from karpenter.core.scheduling.relax import node_terms
 from karpenter.core.scheduling.universe import Universe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from karpenter.api.pod import Pod
     from karpenter.core.scheduling.problem import Pool
     from karpenter.core.scheduling.universe import Bits
 
-_READY: Final = Requirements.of([requirement(REGISTERED, "In", ["true"]), requirement(INITIALIZED, "In", ["true"])])
+_READY: Final = Requirements.of(
+    [requirement(REGISTERED, "In", ["true"]), requirement(INITIALIZED, "In", ["true"])]
+)
 _AVOIDANCE: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
 
 
@@ -78,16 +82,7 @@ class Template:
         self.min_values = {r.key: r.min_values for r in pool.requirements if r.min_values}
         self.reserves = any(o.capacity_type == RESERVED for o in self.universe.offerings)
         self.has_daemon_ports = any(self.ports)
-        self.limits = {name: left for name, left in pool.limits.items() if name != NODES}
-        self._capacity = {
-            name: np.array([kind.capacity.get(name, 0) for kind in pool.types], np.int64) for name in self.limits
-        }
         self._domains: dict[str, frozenset[str]] = {}
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether the pool may launch only so much."""
-        return bool(self.pool.limits)
 
     def domains(self, key: str) -> frozenset[str]:
         """Return the values of `key` that nodes of this pool can have."""
@@ -98,21 +93,6 @@ class Template:
                 found |= held.values
             self._domains[key] = frozenset(found)
         return self._domains[key]
-
-    def affordable(self, left: Mapping[str, int]) -> Bits:
-        """Return the offerings whose machines stay within what is left of the limits."""
-        wanted = np.ones(len(self.pool.types), bool)
-        for name, capacity in self._capacity.items():
-            wanted &= capacity <= left[name]
-        return self.universe.keep_types(self.bits, wanted)
-
-    def largest(self, bits: Bits, room_for: Sequence[int]) -> dict[str, int]:
-        """Return the most that a claim with these offerings may take of each limited resource."""
-        if not self._capacity:
-            return {}
-        kinds = self.universe.types_of(bits)
-        kinds = kinds[(self.universe.room[kinds] >= np.array(room_for)).all(axis=1)]
-        return {name: int(capacity[kinds].max(initial=0)) for name, capacity in self._capacity.items()}
 
     def _host(self, daemon: Daemon, well_known: AbstractSet[str]) -> None:
         """Take note of the instance types on which a daemon will run."""

@@ -113,7 +113,9 @@ class Topology:
             return True
         key = (group.spec.filter, node.name)
         if key not in self._admitted:
-            self._admitted[key] = _admits(group.spec.filter, Requirements.from_labels(node.labels), node.taints)
+            self._admitted[key] = _admits(
+                group.spec.filter, Requirements.from_labels(node.labels), node.taints
+            )
         return self._admitted[key]
 
     def _stated(self, each: PodClass, rung: Rung) -> Iterator[Asked]:
@@ -134,7 +136,9 @@ class Topology:
         if spread.node_affinity_policy != "Ignore":
             selector = Requirements.from_labels(pod.spec.node_selector)
             terms = [Requirements.from_entries(t.match_expressions) for t in node_terms(pod.spec)]
-            alternatives = tuple(selector.intersect(t) for t in terms) or ((selector,) if len(selector) else ())
+            alternatives = tuple(selector.intersect(t) for t in terms) or (
+                (selector,) if len(selector) else ()
+            )
         return GroupKey(
             Kind.SPREAD,
             spread.topology_key,
@@ -159,7 +163,9 @@ class Topology:
         if selector == EVERYTHING:
             return None
         known = self._problem.namespaces
-        return frozenset(n for n, labels in known.items() if selector.matches(labels)) | frozenset(term.namespaces)
+        return frozenset(n for n, labels in known.items() if selector.matches(labels)) | frozenset(
+            term.namespaces
+        )
 
     def _group(self, key: GroupKey, picker: _Picker) -> Group:
         found = self._groups.get(key)

@@ -18,7 +18,8 @@ import numpy as np
 from karpenter.core.model.labels import Requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
 
@@ -67,7 +68,9 @@ class Universe:
 
     def reserve(self, daemons: Sequence[Mapping[str, int]]) -> None:
         """Take what daemons need, type by type, off the room; an overdrawn type has none at all."""
-        room = amounts_of([kind.allocatable for kind in self.types], self.axis) - amounts_of(daemons, self.axis)
+        room = amounts_of([kind.allocatable for kind in self.types], self.axis) - amounts_of(
+            daemons, self.axis
+        )
         overdrawn = np.array([any(v < 0 for v in kind.allocatable.values()) for kind in self.types], bool)
         room[overdrawn | (room < 0).any(axis=1)] = -1
         self.room = room
@@ -131,9 +134,9 @@ class _Sayings:
         position = 0
         absent = Requirement(key) if well_known else None
         for kind in universe.types:
-            general = kind.requirements[key] if key in kind.requirements else absent
+            general = kind.requirements.get(key, absent)
             for offering in kind.available:
-                value = offering.requirements[key] if key in offering.requirements else general
+                value = offering.requirements.get(key, general)
                 said[position] = numbers.setdefault(value, len(numbers))
                 position += 1
         self._sets = list(numbers)
@@ -145,15 +148,17 @@ class _Sayings:
             if each is None or each.complement or not each.values:
                 self._vague.append(number)
             else:
-                for value in each.values:
-                    self._by_value.setdefault(value, []).append(number)
+                for text in each.values:
+                    self._by_value.setdefault(text, []).append(number)
 
     def left(self, requirement: Requirement) -> Bits:
         asked: Iterable[int]
         if requirement.complement or not requirement.values:
             asked = range(len(self._sets))
         else:
-            asked = {n for value in requirement.values for n in self._by_value.get(value, ())}.union(self._vague)
+            asked = {n for value in requirement.values for n in self._by_value.get(value, ())}.union(
+                self._vague
+            )
         bits = 0
         for number in asked:
             if satisfies(self._sets[number], requirement):

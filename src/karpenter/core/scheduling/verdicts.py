@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from karpenter.api.labels import NODES
 from karpenter.core.model.resources import CPU, render_amount
 from karpenter.core.model.taints import first_untolerated
 from karpenter.core.scheduling.domains import Kind
+from karpenter.core.scheduling.limits import anchor
 from karpenter.core.scheduling.plan import Reason, Refusal
 from karpenter.core.scheduling.scarce import falls_short, fitting, variety
 
@@ -36,7 +36,7 @@ _ABSURD_CPU: Final = 1_000_000
 
 def refusals(run: Run, left: Mapping[int, int]) -> tuple[Refusal, ...]:
     """Return a refusal for every pod that is left, per class number."""
-    found = []
+    found: list[Refusal] = []
     for each in run.encoded.classes:
         count = left.get(each.number, 0)
         if not count:
@@ -70,7 +70,7 @@ def _obstacles(run: Run, wish: Wish, template: Template) -> Iterator[tuple[str, 
     refused = template.pool.requirements.refuses(wish.requirements, run.encoded.well_known)
     if refused is not None:
         yield "RequirementsNotMet", str(refused)
-    base = run.states.of(template, template.pool.requirements, template.bits)
+    base = run.base(template)
     yield from _catalogue(run, wish, base)
     yield from _limits(run, wish, template)
     state = run.states.step(base, wish.requirements)
@@ -114,18 +114,23 @@ def _catalogue(run: Run, wish: Wish, base: State) -> Iterator[tuple[str, str]]:
 
 
 def _limits(run: Run, wish: Wish, template: Template) -> Iterator[tuple[str, str]]:
-    left = run.limits[template.number]
-    if left.get(NODES, 1) <= 0:
-        yield "LimitReached", "the pool's limit on nodes is reached"
-    if not template.limits:
+    ledger = run.ledgers.get(template.number)
+    if ledger is None:
         return
+    if not ledger.allows_another:
+        yield "LimitReached", "the pool's limit on nodes is reached"
     state = run.states.step(run.base(template), wish.requirements)
-    if state is None or not state.fits(wish.of.want):
-        told = ", ".join(f"{name} {render_amount(name, max(left[name], 0))}" for name in template.limits)
-        base = run.states.of(template, template.pool.requirements, template.bits)
-        unlimited = run.states.step(base, wish.requirements)
-        if unlimited is not None and unlimited.fits(wish.of.want):
-            yield "LimitReached", f"every instance type that would do exceeds the pool's limits, which leave {told}"
+    run.is_scarce(template)  # from here on the limit is counted exactly, if it can bind at all
+    if (
+        state is None
+        or not state.fits(wish.of.want)
+        or anchor(state, wish.of.want, ledger.bearable(None)) is not None
+    ):
+        return
+    told = ", ".join(
+        f"{name} {render_amount(name, max(amount, 0))}" for name, amount in ledger.left().items()
+    )
+    yield "LimitReached", f"every instance type that would do exceeds the pool's limits, which leave {told}"
 
 
 def _volumes(run: Run, wish: Wish, state: State) -> Iterator[tuple[str, str]]:
@@ -147,7 +152,9 @@ def _room(wish: Wish, state: State) -> Iterator[tuple[str, str]]:
             best = universe.types[kinds[int(rooms.argmax())]]
             room = max(int(rooms.max(initial=0)), 0)
             has, of = render_amount(name, room), render_amount(name, best.capacity.get(name, 0))
-            misses.append(f"wants {name} {render_amount(name, want)}, the most is {has} of {of} on {best.name}")
+            misses.append(
+                f"wants {name} {render_amount(name, want)}, the most is {has} of {of} on {best.name}"
+            )
     told = "; ".join(misses)
     if not told:
         told = f"no single one of {len(kinds)} types has room for all of it: {_nearest(wish, state)}"
@@ -162,10 +169,11 @@ def _nearest(wish: Wish, state: State) -> str:
     want = np.array(wish.of.want)
     lacking = np.maximum(want - universe.room[kinds], 0) / np.maximum(want, 1)
     nearest = int(lacking.sum(axis=1).argmin())
+    room = np.maximum(universe.room[kinds[nearest]], 0).tolist()
     short = [
-        f"{name} {render_amount(name, max(int(universe.room[kinds[nearest], i]), 0))} for {render_amount(name, int(want[i]))}"
-        for i, name in enumerate(universe.axis)
-        if lacking[nearest, i] > 0
+        f"{name} {render_amount(name, has)} for {render_amount(name, wants)}"
+        for name, has, wants in zip(universe.axis, room, wish.of.want, strict=True)
+        if has < wants
     ]
     return f"{universe.types[kinds[nearest]].name} comes nearest with {', '.join(short)}"
 
@@ -177,7 +185,7 @@ def _hosts(run: Run, wish: Wish) -> Iterator[tuple[str, str]]:
         for group in near:
             yield (
                 "PodAffinityNotMet",
-                f"the pod must share a node with pods that match {group.spec.selector}, and no such node has room",
+                f"the pod must share a node with pods matching {group.spec.selector}, and no such node has room",
             )
 
 
@@ -213,7 +221,9 @@ def _scarcity(run: Run, wish: Wish, state: State) -> Iterator[tuple[str, str]]:
     found = variety(template, bits)
     if falls_short(found, template.min_values):
         told = ", ".join(
-            f"{key} has {found[key]} of {least}" for key, least in template.min_values.items() if found[key] < least
+            f"{key} has {found[key]} of {least}"
+            for key, least in template.min_values.items()
+            if found[key] < least
         )
         yield "MinValuesNotMet", f"minValues of the pool cannot be kept with this pod: {told}"
     if template.reserves and run.reservations.obtainable(None, template, bits) is None:
@@ -232,7 +242,7 @@ def _demand(group: Group) -> str:
     selector, key = group.spec.selector, group.key
     match group.kind:
         case Kind.SPREAD:
-            return f"topology spread over {key} allows a skew of {group.spec.max_skew} for pods that match {selector}"
+            return f"topology spread over {key} allows a skew of {group.spec.max_skew} for pods matching {selector}"
         case Kind.NEAR:
             return f"pod affinity wants a {key} that has pods matching {selector}"
         case Kind.APART:

@@ -80,7 +80,9 @@ class Wish:
         caps: NDArray[np.int64] | None = np.ones(last - first, np.int64) if self.of.ports else None
         for asked in self.demands.hosts:
             group = asked.group
-            found = _caps(group, group.hosts.of(first, last).astype(np.int64), counts_itself=asked.counts_itself)
+            found = _caps(
+                group, group.hosts.of(first, last).astype(np.int64), counts_itself=asked.counts_itself
+            )
             caps = found if caps is None else np.minimum(caps, found)
         return caps
 
@@ -121,4 +123,7 @@ def _caps(group: Group, counts: NDArray[np.int64], *, counts_itself: bool) -> ND
 def compile_wishes(classes: Sequence[PodClass], topology: Topology) -> dict[int, list[Wish]]:
     """Return every class's readings in order, by class number."""
     topology.prepare(classes)
-    return {each.number: [Wish(each, rung, topology.demands(each, rung)) for rung in each.rungs()] for each in classes}
+    return {
+        each.number: [Wish(each, rung, topology.demands(each, rung)) for rung in each.rungs()]
+        for each in classes
+    }

@@ -14,21 +14,36 @@ import msgspec
 from karpenter.api.labels import BUFFER_FAKE_POD, BUFFER_NAME, BUFFER_NAMESPACE
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.pod import Pod
+from karpenter.base.quantity import QuantityError
 from karpenter.core.model.resources import parse_resources, pod_requests
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from karpenter.api.buffer import CapacityBuffer
     from karpenter.api.pod import PodTemplateSpec
+    from karpenter.api.workloads import Deployment, ReplicaSet, StatefulSet
     from karpenter.core.state.view import ClusterView
 
+MOST_PODS: Final = 100_000
+"""For how many pods one buffer may keep room."""
+
 _LOWEST_PRIORITY: Final = -(2**31)
-_MOST: Final = 100_000
+
+
+class BufferProblem(Exception):  # noqa: N818  it is a finding about the buffer, not a fault of ours
+    """Why a buffer keeps no room; the text is one sentence."""
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """The pod that a buffer keeps room for, and how many the workload has that it is measured by."""
+
+    template: PodTemplateSpec
+    workload: int | None = None
 
 
 def virtual_pods(view: ClusterView) -> tuple[Pod, ...]:
-    """Return the pods that stand for every buffer of a view."""
+    """Return the pods that stand for every buffer of a view that can be understood."""
     return tuple(pod for buffer in view.buffers.values() for pod in _pods(buffer, view))
 
 
@@ -37,33 +52,92 @@ def is_virtual(pod: Pod) -> bool:
     return pod.metadata.annotations.get(BUFFER_FAKE_POD) == "true"
 
 
+def obstacle(buffer: CapacityBuffer, view: ClusterView) -> str:
+    """Return why a buffer keeps no room, as a sentence; nothing when it was understood."""
+    try:
+        measure = resolve(buffer, view)
+        replicas(buffer, measure.template, measure.workload)
+    except BufferProblem as problem:
+        return str(problem)
+    return ""
+
+
+def resolve(buffer: CapacityBuffer, view: ClusterView) -> Measure:
+    """
+    Return what a buffer is measured by.
+
+    Raises:
+        BufferProblem: when there is no such thing.
+    """
+    spec, namespace = buffer.spec, buffer.namespace
+    if spec.pod_template_ref is not None:
+        key = f"{namespace}/{spec.pod_template_ref.name}"
+        if key not in view.pod_templates:
+            raise BufferProblem(f"PodTemplate {key} does not exist")
+        return Measure(view.pod_templates[key].template)
+    ref = spec.scalable_ref
+    if ref is None:
+        raise BufferProblem("it names neither a podTemplateRef nor a scalableRef")
+    key = f"{namespace}/{ref.name}"
+    known: dict[str, Mapping[str, Deployment | StatefulSet | ReplicaSet]] = {
+        "Deployment": view.deployments,
+        "StatefulSet": view.stateful_sets,
+        "ReplicaSet": view.replica_sets,
+    }
+    if ref.kind not in known or ref.api_group not in {"", "apps"}:
+        raise BufferProblem(
+            f"{ref.api_group}/{ref.kind} is no workload: expected one of {', '.join(known)} of apps"
+        )
+    workload = known[ref.kind].get(key)
+    if workload is None:
+        raise BufferProblem(f"{ref.kind} {key} does not exist")
+    return Measure(workload.spec.template, 1 if workload.spec.replicas is None else workload.spec.replicas)
+
+
 def replicas(buffer: CapacityBuffer, template: PodTemplateSpec, workload: int | None) -> int:
-    """Return how many pods a buffer keeps room for; `workload` is the size of what it is measured by."""
+    """
+    Return how many pods a buffer keeps room for; `workload` is the size of what it is measured by.
+
+    Raises:
+        BufferProblem: when it cannot be worked out, or is more than anyone keeps room for.
+    """
     spec = buffer.spec
     wanted = []
     if spec.replicas is not None:
         wanted.append(spec.replicas)
     if spec.percentage and workload:
         wanted.append(max(1, -(-workload * spec.percentage // 100)))
-    limits = parse_resources(spec.limits)
-    asked = pod_requests(Pod(spec=template.spec))
-    ceilings = [limits[name] // amount for name, amount in asked.items() if amount and name in limits]
-    if not wanted:
-        return min(ceilings, default=0)
-    return min([max(wanted), *ceilings])
+    ceilings = _ceilings(buffer, template)
+    count = min([max(wanted), *ceilings]) if wanted else min(ceilings, default=0)
+    if count > MOST_PODS:
+        raise BufferProblem(f"it asks for room for {count} pods: expected at most {MOST_PODS}")
+    return max(0, count)
+
+
+def _ceilings(buffer: CapacityBuffer, template: PodTemplateSpec) -> list[int]:
+    """Return how often the pod fits into the buffer's limits, resource by resource."""
+    try:
+        limits = parse_resources(buffer.spec.limits)
+        asked = pod_requests(Pod(spec=template.spec))
+    except QuantityError as error:
+        raise BufferProblem(str(error)) from None
+    return [limits[name] // amount for name, amount in asked.items() if amount > 0 and name in limits]
 
 
 def _pods(buffer: CapacityBuffer, view: ClusterView) -> Iterator[Pod]:
-    template, workload = _template(buffer, view)
-    if template is None:
+    try:
+        measure = resolve(buffer, view)
+        count = replicas(buffer, measure.template, measure.workload)
+    except BufferProblem:
         return
+    template = measure.template
     spec = msgspec.structs.replace(template.spec, node_name="", volumes=(), priority=_LOWEST_PRIORITY)
-    for number in range(min(replicas(buffer, template, workload), _MOST)):
+    for number in range(1, count + 1):
         yield Pod(
             metadata=ObjectMeta(
-                name=f"capacity-buffer-{buffer.name}-{number + 1}",
+                name=f"capacity-buffer-{buffer.name}-{number}",
                 namespace=buffer.namespace,
-                uid=f"{buffer.metadata.uid}-{number + 1}",
+                uid=f"{buffer.metadata.uid}-{number}",
                 labels=template.metadata.labels,
                 annotations={
                     BUFFER_FAKE_POD: "true",
@@ -73,27 +147,3 @@ def _pods(buffer: CapacityBuffer, view: ClusterView) -> Iterator[Pod]:
             ),
             spec=spec,
         )
-
-
-def _template(buffer: CapacityBuffer, view: ClusterView) -> tuple[PodTemplateSpec | None, int | None]:
-    """Return the template of a buffer's pods, and how many the workload has it is measured by."""
-    spec, namespace = buffer.spec, buffer.namespace
-    if spec.pod_template_ref is not None:
-        found = view.pod_templates.get(f"{namespace}/{spec.pod_template_ref.name}")
-        return (found.template if found is not None else None), None
-    if spec.scalable_ref is None or spec.scalable_ref.api_group not in {"", "apps"}:
-        return None, None
-    key = f"{namespace}/{spec.scalable_ref.name}"
-    match spec.scalable_ref.kind:
-        case "Deployment":
-            workload = view.deployments.get(key)
-        case "StatefulSet":
-            workload = view.stateful_sets.get(key)
-        case "ReplicaSet":
-            workload = view.replica_sets.get(key)
-        case _:
-            workload = None
-    if workload is None:
-        return None, None
-    count = workload.spec.replicas
-    return workload.spec.template, 1 if count is None else count

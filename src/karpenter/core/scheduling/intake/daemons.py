@@ -25,7 +25,7 @@ from karpenter.core.model.resources import add, merge
 from karpenter.core.model.taints import tolerates
 from karpenter.core.scheduling.intake.amounts import impossible, uncountable
 from karpenter.core.scheduling.templates import daemon_of
-from karpenter.core.state.pods import is_daemon, uses_devices
+from karpenter.core.state.pods import uses_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,11 +52,9 @@ def daemons(view: ClusterView) -> tuple[Pod, ...]:
     """Return one pod per DaemonSet, as it would run on a new node."""
     newest: dict[str, Pod] = {}
     for pod in view.pods.values():
-        if not is_daemon(pod):
-            continue
         for owner in pod.metadata.owner_references:
             key = f"{pod.metadata.namespace}/{owner.name}"
-            if key not in newest or _born(pod) >= _born(newest[key]):
+            if owner.kind == "DaemonSet" and (key not in newest or _born(pod) >= _born(newest[key])):
                 newest[key] = pod
     return tuple(_as_new(each, newest.get(each.key)) for each in view.daemon_sets.values())
 

@@ -1,6 +1,4 @@
-"""
-Which pools may launch nodes now, in which order, and how much their limits leave.
-"""
+"""Which pools may launch nodes now, in which order, and how much their limits leave."""
 
 from __future__ import annotations
 
@@ -9,10 +7,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from karpenter.api.labels import NODEPOOL, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, node_class_label
+from karpenter.base.duration import DurationError
+from karpenter.base.quantity import QuantityError
+from karpenter.core.model.labels import RequirementError
 from karpenter.core.model.pool_hash import POOL_HASH_VERSION, pool_hash
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import add, parse_resources
-from karpenter.core.scheduling.intake.overlays import Overlaid, overlay
+from karpenter.core.scheduling.intake.amounts import cut
+from karpenter.core.scheduling.intake.overlays import overlay
 from karpenter.core.scheduling.problem import Pool
 from karpenter.core.state.view import condition
 
@@ -48,12 +50,29 @@ def _obstacle(pool: NodePool, view: ClusterView) -> str:
     ready = condition(pool.status.conditions, "Ready")
     if ready is not None and ready.status != "True":
         return f"it is not ready{f': {ready.message}' if ready.message else ''}"
+    return _class_obstacle(pool, view) or _unreadable(pool)
+
+
+def _class_obstacle(pool: NodePool, view: ClusterView) -> str:
     ref = pool.spec.template.spec.node_class_ref
-    node_class = view.node_classes.get((ref.group, ref.kind, ref.name))
-    if node_class is not None and node_class.deleting:
+    found = view.node_classes.get((ref.group, ref.kind, ref.name))
+    if found is None:
+        return ""
+    if found.deleting:
         return f"its {ref.kind} {ref.name} is being deleted"
-    if node_class is not None and node_class.ready is False:
-        return f"its {ref.kind} {ref.name} is not ready{f': {node_class.reason}' if node_class.reason else ''}"
+    if found.ready is False:
+        return f"its {ref.kind} {ref.name} is not ready{f': {found.reason}' if found.reason else ''}"
+    return ""
+
+
+def _unreadable(pool: NodePool) -> str:
+    """Return what in a pool cannot be read; an API server would have refused it."""
+    try:
+        Requirements.from_entries(pool.spec.template.spec.requirements)
+        parse_resources(pool.spec.limits)
+        pool_hash(pool)
+    except (DurationError, QuantityError, RequirementError) as error:
+        return f"it cannot be read: {error}"
     return ""
 
 
@@ -77,7 +96,7 @@ def as_pool(
         NODEPOOL: pool.name,
         node_class_label(ref.group, ref.kind): ref.name,
     }
-    corrected: Overlaid = overlay(pool.name, template.metadata.labels, catalog.types, corrections)
+    corrected = overlay(pool.name, template.metadata.labels, catalog.types, corrections)
     limits = parse_resources(pool.spec.limits)
     return Pool(
         name=pool.name,
@@ -93,6 +112,6 @@ def as_pool(
         taints=template.spec.taints,
         startup_taints=template.spec.startup_taints,
         types=corrected.types,
-        limits={name: limit - used.get(name, 0) for name, limit in limits.items()},
+        limits=cut({name: limit - used.get(name, 0) for name, limit in limits.items()}),
         overlaid=corrected.marks,
     )

@@ -66,7 +66,9 @@ def _selector(pod: Pod, view: ClusterView) -> LabelSelector:
     key = f"{namespace}/{owner.name}" if owner is not None else ""
     if owner is not None and owner.kind == "ReplicationController":
         controller = view.replication_controllers.get(key)
-        return LabelSelector(match_labels=labels | (controller.spec.selector if controller is not None else {}))
+        return LabelSelector(
+            match_labels=labels | (controller.spec.selector if controller is not None else {})
+        )
     owned = _selector_of_set(owner.kind, key, view) if owner is not None else None
     if owned is None:
         return LabelSelector(match_labels=labels)

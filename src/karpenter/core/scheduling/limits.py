@@ -1,0 +1,110 @@
+"""
+Pool limits: how much a pool may still launch, exactly, while claims are still being filled.
+
+A claim has no size until it is launched, so what it takes of a limit is settled by its
+anchor: the cheapest type that holds its pods and that the limit can bear. As pods join, the
+anchor may grow. At the end, what is left of a limit is shared out among the claims as
+freedom to become something larger than their anchor. So the largest machines that all
+claims could become never exceed the limit together, and no pod is refused while there is room.
+
+As long as even the largest machine for every claim would stay within the limit, none of this
+is needed and nothing is asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karpenter.api.labels import NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karpenter.core.scheduling.states import State
+    from karpenter.core.scheduling.templates import Template
+
+
+class Ledger:
+    """What one pool may still launch, and what its claims have taken."""
+
+    def __init__(self, template: Template) -> None:
+        limits = template.pool.limits
+        types = template.pool.types
+        self._names = tuple(name for name in limits if name != NODES)
+        self._capacity = np.array(
+            [[kind.capacity.get(name, 0) for kind in types] for name in self._names], np.int64
+        ).reshape(len(self._names), len(types))
+        self._spare = np.array([limits[name] for name in self._names], np.int64)
+        reachable = template.universe.types_of(template.bits)
+        self._largest = self._capacity[:, reachable].max(axis=1, initial=0)
+        self._machines = limits.get(NODES)
+        self._taken: dict[int, NDArray[np.int64]] = {}
+        self._claims: list[int] = []
+        self.is_exact = False
+
+    @property
+    def allows_another(self) -> bool:
+        """Whether the limit on the number of machines leaves one more."""
+        return self._machines is None or self._machines > 0
+
+    def left(self) -> dict[str, int]:
+        """Return what is left of each limited resource."""
+        return dict(zip(self._names, self._spare.tolist(), strict=True))
+
+    def is_tight(self) -> bool:
+        """Whether one more claim of the largest type might exceed a limit."""
+        return bool(((len(self._claims) + 1) * self._largest > self._spare).any())
+
+    def tighten(self, anchor_of: Callable[[int], int]) -> None:
+        """Begin to count exactly; `anchor_of` gives the anchor of every claim opened so far."""
+        self.is_exact = True
+        for claim in self._claims:
+            self.take(claim, anchor_of(claim))
+
+    def opened(self, claim: int) -> None:
+        """Note a new claim."""
+        self._claims.append(claim)
+        if self._machines is not None:
+            self._machines -= 1
+
+    def bearable(self, claim: int | None) -> NDArray[np.bool_]:
+        """Return the types that a claim, or a new one, may become within the limit."""
+        most = self._spare + (self._taken.get(claim, 0) if claim is not None else 0)
+        return np.asarray((self._capacity <= most[:, None]).all(axis=0), bool)
+
+    def take(self, claim: int, kind: int) -> None:
+        """Let a claim take as much of the limit as one machine of a type."""
+        self._spare = self._spare + self._taken.get(claim, 0) - self._capacity[:, kind]
+        self._taken[claim] = self._capacity[:, kind]
+
+    def freedom(self) -> dict[int, NDArray[np.bool_]]:
+        """Return the types that every claim may become when what is left is shared out fairly."""
+        spare, found = self._spare.copy(), {}
+        for position, claim in enumerate(self._claims):
+            share = spare // (len(self._claims) - position)
+            most = self._taken[claim] + share
+            allowed = (self._capacity <= most[:, None]).all(axis=0)
+            found[claim] = np.asarray(allowed, bool)
+            largest = self._capacity[:, allowed].max(axis=1, initial=0)
+            spare -= np.maximum(largest - self._taken[claim], 0)
+        return found
+
+
+def anchor(state: State, total: Sequence[int], allowed: NDArray[np.bool_]) -> int | None:
+    """Return the cheapest type of a state that has room for `total` and is allowed."""
+    universe = state.template.universe
+    flags = universe.flags(state.bits)
+    fine = allowed & (universe.room >= np.array(total)).all(axis=1)
+    candidates = np.flatnonzero(flags & fine[universe.owner])
+    if not len(candidates):
+        return None
+    return int(universe.owner[candidates[universe.price[candidates].argmin()]])
+
+
+def ledgers(templates: Sequence[Template]) -> Mapping[int, Ledger]:
+    """Return a ledger for every pool that has limits, by template number."""
+    return {template.number: Ledger(template) for template in templates if template.pool.limits}
