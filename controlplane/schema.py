@@ -55,6 +55,7 @@ _STRUCTS = frozenset("#tuqxo")
 _EXTRA_KINDS = (
     f"{_META}.DeleteOptions",
     f"{_META}.Status",
+    f"{_META}.ListMeta",
     "io.k8s.api.autoscaling.v1.Scale",
     "io.k8s.api.policy.v1.Eviction",
     "io.k8s.api.authentication.v1.TokenRequest",

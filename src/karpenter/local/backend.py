@@ -11,7 +11,7 @@ import random
 import uuid
 from typing import TYPE_CHECKING
 
-from karpenter.local import conversion, fields, incoming, strategies
+from karpenter.local import authorization, conversion, fields, incoming, strategies
 from karpenter.local.admission import Admission
 from karpenter.local.custom import incoming as custom
 from karpenter.local.custom import lifecycle
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karpenter.base.clock import Clock
+    from karpenter.kube.transport import Request
+    from karpenter.local.access import User
     from karpenter.local.custom.definition import Version
     from karpenter.local.entry import Entry
     from karpenter.local.managed.shapes import Shape
@@ -52,6 +54,8 @@ class Backend:
         self.registry = Registry()
         self.admission = Admission(store)
         self.owners = Tracker(self.now, self._custom_shape)
+        self.documents: dict[tuple[str, str], tuple[object, bytes]] = {}
+        """OpenAPI documents made so far, each with what it was made from."""
         self._dice = random.Random(seed)  # noqa: S311  names and ids, not secrets
         self._versions: dict[str, list[Version]] = {}
         self._by_resource: dict[tuple[str, str, str], Version] = {}
@@ -82,6 +86,10 @@ class Backend:
         """Return a private copy of an object, or None."""
         entry = self.store.get(table, key_of(namespace, name))
         return None if entry is None else entry.object()
+
+    def user(self, request: Request) -> User:
+        """Return on whose behalf a request is made."""
+        return authorization.user_of(request)
 
     def strategy(self, resource: Resource) -> Strategy:
         """Return how objects of this kind are written."""

@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from karpenter.local.server import Server
 
 HOST = "127.0.0.1"
-_KEPT_HEADERS = frozenset({"accept", "content-type", "user-agent"})
+_KEPT_HEADERS = ("accept", "content-type", "user-agent", "impersonate-user")
 _STUCK_AFTER = 60.0
 """Seconds for which a write may wait for a client that does not read."""
-_USER = ("x-remote-user", "kubernetes-admin")
 
 
 class HttpFront:
@@ -69,12 +68,13 @@ class HttpFront:
         body = await _read(incoming)
         if body is None:
             return _answer(refuse(faults.too_large()))
-        headers = tuple((key, incoming.headers[key]) for key in _KEPT_HEADERS if key in incoming.headers)
+        headers = [(key, incoming.headers[key]) for key in _KEPT_HEADERS if key in incoming.headers]
+        headers += [("impersonate-group", group) for group in incoming.headers.getall("impersonate-group", ())]
         request = Request(
             method=incoming.method,
             path=incoming.rel_url.raw_path,
             query=_query(incoming.rel_url.raw_query_string),
-            headers=(*headers, _USER),
+            headers=tuple(headers),
             body=body,
         )
         answer = await self.server.answer(request)

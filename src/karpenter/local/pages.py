@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from karpenter.kube.transport import Request, Response
 from karpenter.local import discovery, faults
+from karpenter.local.openapi import documents
 from karpenter.local.presenting import reply
 
 if TYPE_CHECKING:
     from karpenter.local.backend import Backend
 
-MAJOR, MINOR, PATCH = 1, 34, 0
+MAJOR, MINOR, PATCH = 1, 36, 0
 VERSION = f"v{MAJOR}.{MINOR}.{PATCH}+embedded"
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 
@@ -25,7 +26,7 @@ def answer(backend: Backend, request: Request) -> Response:
         return reply(version())
     if path in _HEALTH or path.startswith(tuple(f"{page}/" for page in _HEALTH)):
         return Response(status=200, headers=(("content-type", "text/plain; charset=utf-8"),), body=b"ok")
-    found = discovery.answer(backend.registry, request)
+    found = discovery.answer(backend.registry, request) or documents.answer(backend, request)
     if found is None:
         raise faults.no_route()
     return found

@@ -108,7 +108,8 @@ _SUBRESOURCES: dict[str, tuple[Subresource, ...]] = {
         ),
     ),
 }
-_REVIEW = ("create",)
+REVIEW = ("create",)
+"""The one verb of kinds that are questions."""
 _NO_COLLECTION = tuple(verb for verb in VERBS if verb != "deletecollection")
 
 # One line per kind: plural, kind, short names, flags, subresources.
@@ -203,7 +204,7 @@ def _resource(group: str, version: str, line: str) -> Resource:
     plural, kind, short, flags, subs = line.split()
     qualified = f"{plural}.{group}" if group else plural
     categories = tuple(name for flag, name in (("A", "all"), ("X", "api-extensions")) if flag in flags)
-    verbs = _REVIEW if "R" in flags else _NO_COLLECTION if "N" in flags else VERBS
+    verbs = REVIEW if "R" in flags else _NO_COLLECTION if "N" in flags else VERBS
     return Resource(
         group=group,
         version=version,

@@ -104,7 +104,7 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
         raise faults.bad_request(f"unable to parse requirement: {error}") from None
 
 
-def parse_fields(text: str, known: Collection[str]) -> tuple[Requirement, ...]:
+def parse_fields(text: str, known: Collection[str], *, custom: bool = False) -> tuple[Requirement, ...]:
     """Return the conditions of a field selector; a field outside `known` is refused."""
     found = []
     for term in _split_fields(text):
@@ -113,7 +113,7 @@ def parse_fields(text: str, known: Collection[str]) -> tuple[Requirement, ...]:
             raise faults.bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
         key, value = term[: match.start()], re.sub(r"\\([\\,=])", r"\1", term[match.end() :])
         if key not in known and key not in {"metadata.name", "metadata.namespace"}:
-            if known:
+            if known or custom:
                 raise faults.bad_request(f"field label not supported: {key}")
             why = f'"{key}" is not a known field selector: only "metadata.name", "metadata.namespace"'
             raise faults.bad_request(why)

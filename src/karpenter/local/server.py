@@ -14,10 +14,12 @@ import structlog
 from karpenter.base.clock import Clock, SystemClock
 from karpenter.kube.transport import Request, Response, Streaming
 from karpenter.local import bootstrap, faults, pages
+from karpenter.local.authorization import authorize
 from karpenter.local.backend import Backend
 from karpenter.local.negotiation import view_for
 from karpenter.local.presenting import refuse
 from karpenter.local.request import Call, parse
+from karpenter.local.resources import REVIEW
 from karpenter.local.store import Store
 from karpenter.local.verbs import subresources
 from karpenter.local.verbs.collection import delete_collection
@@ -25,6 +27,7 @@ from karpenter.local.verbs.creating import post
 from karpenter.local.verbs.deleting import delete
 from karpenter.local.verbs.patching import patch
 from karpenter.local.verbs.reading import get, list_
+from karpenter.local.verbs.reviewing import review
 from karpenter.local.verbs.updating import put
 from karpenter.local.verbs.watching import Watch
 
@@ -44,7 +47,6 @@ _VERBS: dict[str, Callable[[Backend, Call, View], Response]] = {
     "delete": delete,
     "deletecollection": delete_collection,
 }
-_READS = frozenset({"get", "list"})
 
 
 class Server:
@@ -77,6 +79,7 @@ class Server:
 
     def _decide(self, request: Request) -> Response | Watch:
         call = parse(request, self.backend.registry)
+        authorize(self.backend, request, call)
         if call is None:
             return pages.answer(self.backend, request)
         view = view_for(self.backend, call)
@@ -84,6 +87,6 @@ class Server:
             return Watch(self.backend, call, view)
         if call.subresource:
             return subresources.answer(self.backend, call, view)
-        if not call.resource.table or call.resource.verbs == ("create",):
-            return subresources.review(self.backend, call)
+        if call.resource.verbs == REVIEW:
+            return review(self.backend, call)
         return _VERBS[call.verb](self.backend, call, view)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from karpenter.local.defaults.registry import DEFAULTS
 from karpenter.local.resources import BUILT_IN as RESOURCES
 from karpenter.local.strategies.definitions import DefinitionStrategy
+from karpenter.local.strategies.deployments import DaemonSetStrategy, DeploymentStrategy
 from karpenter.local.strategies.jobs import JobStrategy
 from karpenter.local.strategies.namespaces import NamespaceStrategy
 from karpenter.local.strategies.nodes import NodeStrategy
@@ -25,6 +26,8 @@ _SPECIAL: dict[str, type[Strategy]] = {
     "nodes": NodeStrategy,
     "namespaces": NamespaceStrategy,
     "jobs.batch": JobStrategy,
+    "daemonsets.apps": DaemonSetStrategy,
+    "deployments.apps": DeploymentStrategy,
     "services": ServiceStrategy,
     "persistentvolumeclaims": ClaimStrategy,
     "persistentvolumes": VolumeStrategy,

@@ -24,7 +24,7 @@ def columns(given: list[dict[str, Any]]) -> tuple[Column, ...]:
             type=item["type"],
             format=item.get("format", ""),
             priority=item.get("priority", 0),
-            description=item.get("description", ""),
+            description=item.get("description") or f"Read from {item['jsonPath']}.",
         )
         for item in given
     )

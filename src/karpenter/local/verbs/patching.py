@@ -31,6 +31,8 @@ def patch(backend: Backend, call: Call, view: View) -> Response:
     bodies.check_size(call.request)
     language = bodies.media_type(call.request.header("content-type"))
     if language not in languages(call.resource):
+        if call.resource.custom:
+            raise faults.unsupported_media_type(languages(call.resource))
         raise faults.Fault(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
     options.check(call)
     if language == applying.LANGUAGE:

@@ -26,7 +26,7 @@ def selector(backend: Backend, call: Call) -> Selector:
         known = {*fields.known(resource.table), *backend.selectable(resource)}
         if resource.table == "events":
             known |= {f"regarding.{name.partition('.')[2]}" for name in known if name.startswith("involved")}
-        parsed = parse_fields(fields_text, known)
+        parsed = parse_fields(fields_text, known, custom=resource.custom)
         chosen.extend(Requirement(fields.renamed(item.key), item.operator, item.values) for item in parsed)
     if call.name:
         chosen.append(Requirement("metadata.name", "in", frozenset({call.name})))

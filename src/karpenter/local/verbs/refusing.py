@@ -1,0 +1,31 @@
+"""What a cluster without containers and networks cannot do, said in one sentence each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from karpenter.local import faults
+
+if TYPE_CHECKING:
+    from karpenter.local.backend import Backend
+    from karpenter.local.request import Call
+
+_WHY = {
+    "log": "has no logs",
+    "exec": "cannot run a command",
+    "attach": "cannot be attached to",
+    "portforward": "has no ports to forward",
+    "proxy": "cannot be reached",
+    "ephemeralcontainers": "cannot be given a debug container",
+    "token": "gets no tokens",
+}
+
+
+def refuse(backend: Backend, call: Call) -> NoReturn:
+    """Say why not, if there is such an object at all."""
+    if backend.entry(call.resource, call.namespace, call.name) is None:
+        raise faults.not_found(call.resource, call.name)
+    why = _WHY[call.subresource]
+    raise faults.not_implemented(
+        f"{call.resource.singular} {call.name} {why}: the embedded cluster simulates nodes and runs no containers"
+    )
