@@ -62,7 +62,12 @@ def read_input(paths: Sequence[str]) -> Input:
             elif node_class is None:
                 version, kind = document.identity
                 skipped.append(f"{document.source}: {version} {kind} decides nothing here and is left out")
-    view = view_of(_as_stored(objects), classes)
+    try:
+        stored = _as_stored(objects)
+    except InvalidObject as error:  # a workload of more pods than anyone can plan for
+        problems.append(str(error))
+        stored = objects
+    view = view_of(stored, classes)
     return Input(view=view, problems=tuple(problems), skipped=tuple(skipped))
 
 

@@ -4,54 +4,86 @@ Workloads as the pods they would make, for clusters that are only described.
 A workload that has pods in the view already speaks for itself; one that has none is
 expanded to as many pods as it asks for, all sharing one spec. What an API server would
 fill in before anyone sees the object (namespaces, priorities, volume claims) is filled in.
+
+Refuses to make more pods than anyone could plan for; says whose they would have been.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
+from karpenter.api.errors import InvalidObject
 from karpenter.api.jobs import CronJob, Job
-from karpenter.api.meta import ObjectMeta, OwnerReference, Resource
+from karpenter.api.meta import ObjectMeta, OwnerReference
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolumeClaim
 from karpenter.api.volume import PersistentVolumeClaimSource, Volume
 from karpenter.api.workloads import Deployment, ReplicaSet, StatefulSet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
-    from karpenter.api.pod import PodTemplateSpec
+    from karpenter.api.jobs import JobSpec
+    from karpenter.api.meta import Resource
     from karpenter.api.policy import PriorityClass
+
+MOST_PODS: Final = 1_000_000
+"""How many pods all workloads together may be expanded to."""
+
+_BUILT_IN: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_MADE_THROUGH: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
+"""Workloads whose pods belong to something that they make first, named ``<workload>-<suffix>``."""
+
+Workload: TypeAlias = Deployment | ReplicaSet | StatefulSet | Job | CronJob
+Identity: TypeAlias = tuple[str, str, str]
+"""Namespace, kind and name."""
 
 
 def expand(objects: Iterable[Resource]) -> list[Resource]:
-    """Return the objects with every workload expanded that has no pods."""
+    """
+    Return the objects with every workload expanded that has no pods.
+
+    Raises:
+        InvalidObject: naming the workload that asks for more pods than can be planned for.
+    """
     given = list(objects)
-    owned = _owned(given)
-    claims = {each.key for each in given if isinstance(each, PersistentVolumeClaim)}
-    found = list(given)
+    there = {_identity(each) for each in given}
+    owners = _owners_of_pods(given)
+    found, left = list(given), MOST_PODS
     for each in given:
-        if not _has_owner(each) and not _has_pods(each, owned):
-            found.extend(_made_by(each, claims))
+        if isinstance(each, Workload) and not _is_made_by(each, there) and not _has_pods(each, owners):
+            count = _count(each)
+            if count > left:
+                raise InvalidObject(
+                    subject=f"{type(each).kind}/{each.key}",
+                    problem=f"would make {count} pods: expected at most {MOST_PODS} in all",
+                )
+            left -= count
+            found.extend(_made_by(each, count, there))
     return found
 
 
-def with_priority(pod: Pod, classes: dict[str, PriorityClass]) -> Pod:
+def with_priority(pod: Pod, classes: Mapping[str, PriorityClass]) -> Pod:
     """Return the pod with the priority that its class gives it."""
     if pod.spec.priority is not None:
         return pod
-    chosen = classes.get(pod.spec.priority_class_name)
-    if chosen is None and not pod.spec.priority_class_name:
-        chosen = next((each for each in classes.values() if each.global_default), None)
-    if chosen is None:
+    name = pod.spec.priority_class_name
+    if name:
+        value = classes[name].value if name in classes else _BUILT_IN.get(name)
+    else:
+        value = next((each.value for each in classes.values() if each.global_default), None)
+    if value is None:
         return pod
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=chosen.value))
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=value))
 
 
-def _owned(objects: Iterable[Resource]) -> set[tuple[str, str, str]]:
-    """Return (namespace, kind, name) of everything that owns a pod."""
+def _identity(each: Resource) -> Identity:
+    return each.namespace, type(each).kind, each.name
+
+
+def _owners_of_pods(objects: Iterable[Resource]) -> set[Identity]:
     return {
         (each.namespace, owner.kind, owner.name)
         for each in objects
@@ -60,84 +92,88 @@ def _owned(objects: Iterable[Resource]) -> set[tuple[str, str, str]]:
     }
 
 
-def _has_owner(each: Resource) -> bool:
-    return not isinstance(each, Pod) and any(owner.controller for owner in each.metadata.owner_references)
-
-
-def _has_pods(each: Resource, owned: set[tuple[str, str, str]]) -> bool:
-    if (each.namespace, type(each).kind, each.name) in owned:
-        return True
-    if isinstance(each, Deployment):
-        return any(
-            namespace == each.namespace and kind == "ReplicaSet" and name.rpartition("-")[0] == each.name
-            for namespace, kind, name in owned
-        )
-    if isinstance(each, CronJob):
-        return any(
-            namespace == each.namespace and kind == "Job" and name.rpartition("-")[0] == each.name
-            for namespace, kind, name in owned
-        )
-    return False
-
-
-def _made_by(each: Resource, claims: set[str]) -> Iterator[Resource]:
-    match each:
-        case Deployment() | ReplicaSet():
-            yield from _replicas(each, each.spec.template, each.spec.replicas)
-        case StatefulSet():
-            yield from _stateful(each, claims)
-        case Job():
-            yield from _replicas(each, each.spec.template, _at_once(each.spec.parallelism, each.spec.completions))
-        case CronJob():
-            job = each.spec.job_template.spec
-            yield from _replicas(each, job.template, _at_once(job.parallelism, job.completions))
-        case _:
-            return
-
-
-def _at_once(parallelism: int | None, completions: int | None) -> int:
-    wanted = 1 if parallelism is None else parallelism
-    return wanted if completions is None else min(wanted, completions)
-
-
-def _replicas(owner: Resource, template: PodTemplateSpec, count: int | None) -> Iterator[Pod]:
-    for number in range(1 if count is None else count):
-        yield _pod(owner, template, number)
-
-
-def _pod(owner: Resource, template: PodTemplateSpec, number: int) -> Pod:
-    reference = OwnerReference(
-        api_version=type(owner).api_version,
-        kind=type(owner).kind,
-        name=owner.name,
-        uid=owner.metadata.uid,
-        controller=True,
+def _is_made_by(each: Workload, there: Container[Identity]) -> bool:
+    """Whether something else that is there makes this workload, and speaks for it."""
+    return any(
+        owner.controller and (each.namespace, owner.kind, owner.name) in there
+        for owner in each.metadata.owner_references
     )
-    return Pod(
-        metadata=ObjectMeta(
+
+
+def _has_pods(each: Workload, owners: set[Identity]) -> bool:
+    if _identity(each) in owners:
+        return True
+    between = _MADE_THROUGH.get(type(each).kind)
+    return between is not None and any(
+        namespace == each.namespace and kind == between and name.rpartition("-")[0] == each.name
+        for namespace, kind, name in owners
+    )
+
+
+def _count(each: Workload) -> int:
+    """Return how many pods a workload asks for now."""
+    if each.metadata.deletion_timestamp is not None:
+        return 0
+    match each:
+        case Job():
+            return 0 if each.status.completion_time else _at_once(each.spec, each.status.succeeded)
+        case CronJob():
+            return 0 if each.spec.suspend else _at_once(each.spec.job_template.spec, 0)
+        case _:
+            return 1 if each.spec.replicas is None else max(0, each.spec.replicas)
+
+
+def _at_once(job: JobSpec, succeeded: int) -> int:
+    if job.suspend:
+        return 0
+    wanted = 1 if job.parallelism is None else job.parallelism
+    if job.completions is not None:
+        wanted = min(wanted, job.completions - succeeded)
+    return max(0, wanted)
+
+
+def _made_by(each: Workload, count: int, there: Container[Identity]) -> Iterator[Resource]:
+    if isinstance(each, StatefulSet) and each.spec.volume_claim_templates:
+        return _with_claims(each, count, there)
+    return _pods(each, count)
+
+
+def _pods(owner: Workload, count: int) -> Iterator[Pod]:
+    template = owner.spec.job_template.spec.template if isinstance(owner, CronJob) else owner.spec.template
+    kind = type(owner)
+    references = (
+        OwnerReference(
+            api_version=kind.api_version,
+            kind=kind.kind,
+            name=owner.name,
+            uid=owner.metadata.uid,
+            controller=True,
+        ),
+    )
+    for number in range(count):
+        meta = ObjectMeta(
             name=f"{owner.name}-{number}",
             namespace=owner.namespace,
             labels=template.metadata.labels,
             annotations=template.metadata.annotations,
-            owner_references=(reference,),
-        ),
-        spec=template.spec,
-    )
+            owner_references=references,
+        )
+        yield Pod(metadata=meta, spec=template.spec)
 
 
-def _stateful(owner: StatefulSet, claims: set[str]) -> Iterator[Resource]:
-    """Pods of a StatefulSet mount a claim each per template; claims that are not there are made."""
+def _with_claims(owner: StatefulSet, count: int, there: Container[Identity]) -> Iterator[Resource]:
+    """Yield pods that mount a claim each per template, and the claims that are not there yet."""
     templates = owner.spec.volume_claim_templates
-    for number, pod in enumerate(_replicas(owner, owner.spec.template, owner.spec.replicas)):
-        volumes = list(pod.spec.volumes)
+    own = {each.metadata.name for each in templates}
+    others = tuple(v for v in owner.spec.template.spec.volumes if v.name not in own)
+    for number, pod in enumerate(_pods(owner, count)):
+        claimed = []
         for template in templates:
             name = f"{template.metadata.name}-{owner.name}-{number}"
             source = PersistentVolumeClaimSource(claim_name=name)
-            volumes.append(Volume(name=template.metadata.name, persistent_volume_claim=source))
-            if f"{owner.namespace}/{name}" not in claims:
+            claimed.append(Volume(name=template.metadata.name, persistent_volume_claim=source))
+            if (owner.namespace, PersistentVolumeClaim.kind, name) not in there:
                 meta = ObjectMeta(name=name, namespace=owner.namespace)
                 yield PersistentVolumeClaim(metadata=meta, spec=template.spec)
-        if templates:
-            yield msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, volumes=tuple(volumes)))
-        else:
-            yield pod
+        spec = msgspec.structs.replace(pod.spec, volumes=(*others, *claimed))
+        yield msgspec.structs.replace(pod, spec=spec)

@@ -2,25 +2,33 @@
 PodDisruptionBudgets: which pods may be evicted now, and which never.
 
 A budget whose status nobody has written yet (in manifests) is worked out from its spec and
-the pods there are, as the disruption controller of Kubernetes would.
+the pods there are, as the disruption controller of Kubernetes would. A budget that cannot
+be read protects everything that it might mean.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.pod import Pod
-from karpenter.api.policy import PodDisruptionBudget
-from karpenter.core.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, parse_selector
+from karpenter.api.policy import PodDisruptionBudgetStatus
+from karpenter.core.model.selectors import EVERYTHING, NOTHING, SelectorError, parse_selector
 from karpenter.core.state.pods import can_be_evicted, is_active, is_ready
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
+    from karpenter.api.pod import Pod
+    from karpenter.api.policy import PodDisruptionBudget
+    from karpenter.core.model.selectors import Selector
     from karpenter.core.state.view import ClusterView
+
+_SHARE: Final = re.compile(r"([0-9]{1,9})(%?)")
+_ALWAYS_ALLOW: Final = "AlwaysAllow"
+_UNWRITTEN: Final = PodDisruptionBudgetStatus()
 
 
 class Guard(msgspec.Struct, frozen=True):
@@ -29,6 +37,7 @@ class Guard(msgspec.Struct, frozen=True):
     budget: PodDisruptionBudget
     selector: Selector
     allowed: int
+    """How many of its pods may go now."""
 
     @property
     def blocks_for_good(self) -> bool:
@@ -41,8 +50,8 @@ class Guard(msgspec.Struct, frozen=True):
         return pod.metadata.namespace == self.budget.namespace and self.selector.matches(pod.metadata.labels)
 
     def blocks(self, pod: Pod) -> bool:
-        """Whether the budget lets this pod go now."""
-        if self.budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow" and not is_ready(pod):
+        """Whether the budget keeps this pod from going now."""
+        if self.budget.spec.unhealthy_pod_eviction_policy == _ALWAYS_ALLOW and not _is_healthy(pod):
             return False
         return self.allowed <= 0
 
@@ -52,9 +61,11 @@ class Guards:
 
     def __init__(self, view: ClusterView) -> None:
         self._by_namespace: dict[str, list[Guard]] = {}
+        unwritten = [each for each in view.disruption_budgets.values() if each.status == _UNWRITTEN]
+        pods = _by_namespace(view.pods.values(), {each.namespace for each in unwritten})
         for budget in view.disruption_budgets.values():
             selector = _selector(budget)
-            guard = Guard(budget, selector, _allowed(budget, selector, view.pods.values()))
+            guard = Guard(budget, selector, _allowed(budget, selector, pods.get(budget.namespace, ())))
             self._by_namespace.setdefault(budget.namespace, []).append(guard)
 
     def of(self, pod: Pod) -> list[Guard]:
@@ -63,59 +74,66 @@ class Guards:
 
     def obstacle(self, pod: Pod, now: datetime) -> str:
         """Return which budget keeps a pod from being evicted now, as a sentence; nothing when none does."""
-        if not can_be_evicted(pod, now):
-            return ""
         guards = self.of(pod)
+        if not guards or not can_be_evicted(pod, now):
+            return ""
         if len(guards) > 1:
             names = ", ".join(sorted(g.budget.name for g in guards))
-            return f"pod {pod.key} is covered by several PodDisruptionBudgets ({names}), so it cannot be evicted"
-        if guards and guards[0].blocks(pod):
+            return f"pod {pod.key} cannot be evicted: several PodDisruptionBudgets cover it ({names})"
+        if guards[0].blocks(pod):
             return f"PodDisruptionBudget {guards[0].budget.key} prevents the eviction of pod {pod.key}"
         return ""
 
     def holds_for_good(self, pod: Pod, now: datetime) -> bool:
         """Whether no amount of waiting will let this pod be evicted."""
-        guards = self.of(pod) if can_be_evicted(pod, now) else []
-        return len(guards) > 1 or any(g.blocks_for_good for g in guards)
+        guards = self.of(pod)
+        if not guards or not can_be_evicted(pod, now):
+            return False
+        return len(guards) > 1 or guards[0].blocks_for_good
+
+
+def _by_namespace(pods: Iterable[Pod], namespaces: set[str]) -> dict[str, list[Pod]]:
+    found: dict[str, list[Pod]] = {}
+    if namespaces:
+        for pod in pods:
+            if pod.metadata.namespace in namespaces and is_active(pod):
+                found.setdefault(pod.metadata.namespace, []).append(pod)
+    return found
 
 
 def _selector(budget: PodDisruptionBudget) -> Selector:
     wire = budget.spec.selector
     if wire is None:
         return NOTHING
-    if not wire.match_labels and not wire.match_expressions:
-        return EVERYTHING
     try:
         return parse_selector(wire)
     except SelectorError:
-        return EVERYTHING  # a budget that cannot be read protects everything it might mean
+        return EVERYTHING
 
 
-def _allowed(budget: PodDisruptionBudget, selector: Selector, pods: Iterable[Pod]) -> int:
-    status, spec = budget.status, budget.spec
-    if status != type(status)():
-        return status.disruptions_allowed
-    mine = [
-        p
-        for p in pods
-        if p.metadata.namespace == budget.namespace and is_active(p) and selector.matches(p.metadata.labels)
-    ]
+def _allowed(budget: PodDisruptionBudget, selector: Selector, pods: Sequence[Pod]) -> int:
+    if budget.status != _UNWRITTEN:
+        return budget.status.disruptions_allowed
+    mine = [pod for pod in pods if selector.matches(pod.metadata.labels)]
     healthy = sum(1 for pod in mine if _is_healthy(pod))
-    return max(0, healthy - _needed(spec.min_available, spec.max_unavailable, mine))
+    return max(0, healthy - _needed(budget, len(mine)))
 
 
-def _needed(least: int | str | None, most: int | str | None, pods: Sequence[Pod]) -> int:
+def _needed(budget: PodDisruptionBudget, total: int) -> int:
+    """Return how many healthy pods a budget wants to keep."""
+    most, least = budget.spec.max_unavailable, budget.spec.min_available
     if most is not None:
-        return len(pods) - _share(most, len(pods))
-    return _share(least if least is not None else 1, len(pods))
+        return max(0, total - _share(most, total, otherwise=0))
+    return _share(1 if least is None else least, total, otherwise=total)
 
 
-def _share(value: int | str, total: int) -> int:
-    """Return a count, or a percentage of `total` rounded up."""
-    text = str(value)
-    if text.endswith("%") and text[:-1].isdigit():
-        return -(-int(text[:-1]) * total // 100)
-    return int(text) if text.isdigit() else total
+def _share(value: int | str, total: int, *, otherwise: int) -> int:
+    """Return a count, or a percentage of `total` rounded up; `otherwise` when it is neither."""
+    match = _SHARE.fullmatch(str(value))
+    if match is None:
+        return otherwise
+    number = int(match[1])
+    return -(-number * total // 100) if match[2] else number
 
 
 def _is_healthy(pod: Pod) -> bool:

@@ -22,9 +22,7 @@ from karpenter.api.labels import (
     NODES,
     REGISTERED,
 )
-from karpenter.api.node import Node, Taint
-from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.pod import Pod
+from karpenter.api.node import Taint
 from karpenter.core.model.resources import merge, parse_resources, pod_requests, subtract
 from karpenter.core.model.taints import is_passing, without
 from karpenter.core.state.pods import is_daemon
@@ -33,6 +31,9 @@ from karpenter.core.state.view import is_true
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from karpenter.api.node import Node
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.api.pod import Pod
     from karpenter.core.state.view import ClusterView
 
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
@@ -61,21 +62,20 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def is_registered(self) -> bool:
         """Whether the node has taken over from its claim; other people's nodes always have."""
-        return not self.is_managed or (self.node is not None and self.node.metadata.labels.get(REGISTERED) == "true")
+        return not self.is_managed or self._is_labelled(REGISTERED)
 
     @cached_property
     def is_initialized(self) -> bool:
         """Whether the node is complete; other people's nodes always are."""
-        return not self.is_managed or (self.node is not None and self.node.metadata.labels.get(INITIALIZED) == "true")
+        return not self.is_managed or self._is_labelled(INITIALIZED)
 
     @cached_property
     def is_leaving(self) -> bool:
         """Whether the machine is being removed."""
-        if self.claim is not None:
-            status = self.claim.status
-            if self.claim.metadata.deletion_timestamp or is_true(status.conditions, "InstanceTerminating"):
-                return True
-        return self.node is not None and self.node.metadata.deletion_timestamp is not None
+        halves = (self.node, self.claim)
+        if any(half is not None and half.metadata.deletion_timestamp is not None for half in halves):
+            return True
+        return self.claim is not None and is_true(self.claim.status.conditions, "InstanceTerminating")
 
     @property
     def is_ready(self) -> bool:
@@ -140,6 +140,9 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """What the daemons that are here already use."""
         return merge(pod_requests(pod) for pod in self.pods if is_daemon(pod))
 
+    def _is_labelled(self, key: str) -> bool:
+        return self.node is not None and self.node.metadata.labels.get(key) == "true"
+
     def _amounts(self, which: str) -> dict[str, int]:
         node = parse_resources(getattr(self.node.status, which)) if self.node is not None else {}
         if self.claim is None or self.is_initialized:
@@ -150,15 +153,17 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 def state_nodes(view: ClusterView) -> tuple[StateNode, ...]:
     """Return every node and every launched claim of a view, by name."""
-    by_provider = {c.status.provider_id: c for c in view.claims.values() if c.status.provider_id}
-    by_name = {c.status.node_name: c for c in view.claims.values() if c.status.node_name and not c.status.provider_id}
+    claims = view.claims.values()
+    by_provider = {c.status.provider_id: c for c in claims if c.status.provider_id}
+    by_name = {c.status.node_name: c for c in claims if c.status.node_name}
     found, joined = [], set()
     for node in view.nodes.values():
-        claim = by_provider.get(node.spec.provider_id) if node.spec.provider_id else by_name.get(node.name)
-        if claim is not None:
-            joined.add(claim.name)
-        found.append(StateNode(node=node, claim=claim, pods=view.pods_by_node.get(node.name, ())))
-    for claim in view.claims.values():
+        # A node that does not say which machine it is may still be the one that a claim names.
+        known = by_provider.get(node.spec.provider_id) if node.spec.provider_id else by_name.get(node.name)
+        if known is not None:
+            joined.add(known.name)
+        found.append(StateNode(node=node, claim=known, pods=view.pods_by_node.get(node.name, ())))
+    for claim in claims:
         if claim.name not in joined and claim.status.provider_id:
             pods = view.pods_by_node.get(claim.status.node_name, ()) if claim.status.node_name else ()
             found.append(StateNode(claim=claim, pods=pods))

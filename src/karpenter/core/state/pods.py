@@ -7,7 +7,7 @@ is decided elsewhere; the time is an argument.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT, NO_SCHEDULE
 from karpenter.api.node import Taint
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.pod import Pod
 
-_DISRUPTED = Taint(key=DISRUPTED, effect=NO_SCHEDULE)
+_DISRUPTED: Final = Taint(key=DISRUPTED, effect=NO_SCHEDULE)
 
 
 def is_finished(pod: Pod) -> bool:
@@ -39,12 +39,15 @@ def is_active(pod: Pod) -> bool:
 
 def is_daemon(pod: Pod) -> bool:
     """Whether the pod belongs to a DaemonSet."""
-    return any(o.kind == "DaemonSet" and o.api_version.startswith("apps/") for o in pod.metadata.owner_references)
+    return any(
+        owner.kind == "DaemonSet" and owner.api_version.startswith("apps/")
+        for owner in pod.metadata.owner_references
+    )
 
 
 def is_mirror(pod: Pod) -> bool:
     """Whether the pod is a node's own."""
-    return any(o.kind == "Node" for o in pod.metadata.owner_references)
+    return any(owner.kind == "Node" and owner.api_version == "v1" for owner in pod.metadata.owner_references)
 
 
 def belongs_to_stateful_set(pod: Pod) -> bool:
@@ -53,11 +56,12 @@ def belongs_to_stateful_set(pod: Pod) -> bool:
 
 
 def waits(pod: Pod) -> bool:
-    """Whether the pod wants a node and has none."""
+    """Whether the pod wants a node and neither has one nor waits for others to make room for it."""
     return (
         not pod.spec.node_name
         and is_active(pod)
         and not pod.spec.scheduling_gates
+        and not pod.status.nominated_node_name
         and not is_daemon(pod)
         and not is_mirror(pod)
     )
@@ -67,6 +71,12 @@ def runs_again(pod: Pod) -> bool:
     """Whether the pod would run again elsewhere if its node went away."""
     stays = is_active(pod) or (belongs_to_stateful_set(pod) and is_leaving(pod) and not is_finished(pod))
     return stays and not is_daemon(pod) and not is_mirror(pod)
+
+
+def uses_devices(pod: Pod) -> bool:
+    """Whether the pod needs devices that are claimed, not counted."""
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    return bool(pod.spec.resource_claims) or any(each.resources.claims for each in containers)
 
 
 def tolerates_disruption(pod: Pod) -> bool:
@@ -97,7 +107,8 @@ def is_protected(pod: Pod, now: datetime) -> bool:
 
 def can_be_evicted(pod: Pod, now: datetime) -> bool:
     """Whether emptying its node would evict the pod."""
-    return is_active(pod) and not tolerates_disruption(pod) and not is_mirror(pod) and not is_protected(pod, now)
+    stays = tolerates_disruption(pod) or is_mirror(pod) or is_protected(pod, now)
+    return is_active(pod) and not stays
 
 
 def is_ready(pod: Pod) -> bool:

@@ -7,29 +7,35 @@ decides cannot tell the difference. Joined nodes are in :mod:`.nodes`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from karpenter.api.buffer import CapacityBuffer
 from karpenter.api.cluster import Namespace, Service
 from karpenter.api.dra import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from karpenter.api.meta import Condition, Resource
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.overlay import NodeOverlay
 from karpenter.api.pod import Pod, PodTemplate
 from karpenter.api.policy import PodDisruptionBudget, PriorityClass
-from karpenter.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
+from karpenter.api.storage import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
+from karpenter.core.state.pods import is_finished
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-R = TypeVar("R", bound=Resource)
+    from karpenter.api.meta import Condition, Resource
 
 
 class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +86,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Bound pods that have not finished, by node name."""
         found: dict[str, list[Pod]] = {}
         for pod in self.pods.values():
-            if pod.spec.node_name and pod.status.phase not in {"Succeeded", "Failed"}:
+            if pod.spec.node_name and not is_finished(pod):
                 found.setdefault(pod.spec.node_name, []).append(pod)
         return {name: tuple(pods) for name, pods in found.items()}
 

@@ -8,11 +8,11 @@ that is missing, lost or going away) is a reason not to look for a node at all.
 
 from __future__ import annotations
 
-from itertools import product
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import BIND_COMPLETED, HOSTNAME
-from karpenter.core.model.labels import requirement
+from karpenter.core.model.labels import RequirementError, requirement
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from karpenter.core.state.view import ClusterView
 
 _MOST_ALTERNATIVES: Final = 256
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _IN_TREE: Final = {
     "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
@@ -57,17 +58,17 @@ def reach(pod: Pod, view: ClusterView) -> tuple[Requirements, ...]:
     Raises:
         VolumeProblem: when the pod would wait in vain.
     """
-    alternatives: list[tuple[Requirements, ...]] = []
+    found: tuple[Requirements, ...] = ()
     for key, volume in mounted(pod):
         claim, spec = _claim(key, volume, view)
-        found = _places(key, claim, spec, view)
-        if found:
-            alternatives.append(found)
-    if not alternatives:
-        return ()
-    combined = [_together(parts) for parts in _limited(alternatives)]
-    possible = [each for each, fits in combined if fits]
-    return tuple(possible or [each for each, _ in combined])
+        places = _places(key, claim, spec, view)
+        if places:
+            found = _combined(found, places) if found else places
+            if not found:
+                raise VolumeProblem(
+                    f"no node that reaches PersistentVolumeClaim {key} reaches the others too"
+                )
+    return found
 
 
 def attached(pod: Pod, view: ClusterView) -> dict[str, frozenset[str]]:
@@ -105,7 +106,7 @@ def _places(
 ) -> tuple[Requirements, ...]:
     if claim is not None and spec.volume_name:
         return _places_of_volume(_volume(key, claim, view))
-    return _places_of_class(_storage_class(key, spec, view))
+    return _places_of_class(_binding_class(key, spec, view))
 
 
 def _volume(key: str, claim: PersistentVolumeClaim, view: ClusterView) -> PersistentVolume:
@@ -114,7 +115,7 @@ def _volume(key: str, claim: PersistentVolumeClaim, view: ClusterView) -> Persis
         raise VolumeProblem(f"PersistentVolume {claim.spec.volume_name} of claim {key} does not exist")
     if volume.metadata.deletion_timestamp is not None:
         raise VolumeProblem(f"PersistentVolume {volume.name} of claim {key} is being deleted")
-    if BIND_COMPLETED not in claim.metadata.annotations and claim.status.phase not in {"", "Bound"}:
+    if BIND_COMPLETED not in claim.metadata.annotations and claim.status.phase != "Bound":
         raise VolumeProblem(f"PersistentVolumeClaim {key} is not bound to {volume.name} yet")
     return volume
 
@@ -127,36 +128,46 @@ def _places_of_volume(volume: PersistentVolume) -> tuple[Requirements, ...]:
     found = []
     for term in affinity.required.node_selector_terms:
         entries = [e for e in term.match_expressions if not (is_local and e.key == HOSTNAME)]
-        found.append(Requirements.from_entries(entries))
-    return () if any(not len(each) for each in found) else tuple(found)
+        try:
+            found.append(Requirements.from_entries(entries))
+        except RequirementError as error:
+            raise VolumeProblem(f"PersistentVolume {volume.name} cannot be placed: {error}") from None
+    return () if NOTHING_REQUIRED in found else tuple(found)
 
 
-def _storage_class(key: str, spec: PersistentVolumeClaimSpec, view: ClusterView) -> StorageClass:
-    name = spec.storage_class_name
-    if name is None:
-        default = next(
-            (c for c in view.storage_classes.values() if c.metadata.annotations.get(_DEFAULT_CLASS) == "true"), None
+def _class_of(spec: PersistentVolumeClaimSpec, view: ClusterView) -> StorageClass | None:
+    """Return the storage class of a claim: its own, or the newest default when it names none."""
+    if spec.storage_class_name is not None:
+        return view.storage_classes.get(spec.storage_class_name)
+    defaults = [
+        c for c in view.storage_classes.values() if c.metadata.annotations.get(_DEFAULT_CLASS) == "true"
+    ]
+    return max(defaults, key=lambda c: c.metadata.creation_timestamp or _BEGINNING, default=None)
+
+
+def _binding_class(key: str, spec: PersistentVolumeClaimSpec, view: ClusterView) -> StorageClass:
+    """Return the storage class that makes a volume for a claim once its pod has a node."""
+    found = _class_of(spec, view)
+    if found is None and spec.storage_class_name:
+        raise VolumeProblem(
+            f"StorageClass {spec.storage_class_name} of PersistentVolumeClaim {key} does not exist"
         )
-        if default is None:
-            raise VolumeProblem(f"PersistentVolumeClaim {key} is not bound and has no storage class")
-        return default
-    if not name:
-        raise VolumeProblem(f"PersistentVolumeClaim {key} is not bound and has no storage class")
-    found = view.storage_classes.get(name)
     if found is None:
-        raise VolumeProblem(f"StorageClass {name} of PersistentVolumeClaim {key} does not exist")
+        raise VolumeProblem(f"PersistentVolumeClaim {key} is not bound and has no storage class")
     if found.volume_binding_mode != "WaitForFirstConsumer":
         raise VolumeProblem(
-            f"PersistentVolumeClaim {key} is not bound, and StorageClass {name} binds claims before pods are placed"
+            f"PersistentVolumeClaim {key} is not bound,"
+            f" and StorageClass {found.name} binds claims before pods are placed"
         )
     return found
 
 
 def _places_of_class(storage_class: StorageClass) -> tuple[Requirements, ...]:
-    return tuple(
+    found = tuple(
         Requirements.of(requirement(e.key, "In", e.values) for e in term.match_label_expressions)
         for term in storage_class.allowed_topologies
     )
+    return () if NOTHING_REQUIRED in found else found
 
 
 def _driver(claim: PersistentVolumeClaim | None, spec: PersistentVolumeClaimSpec, view: ClusterView) -> str:
@@ -166,22 +177,13 @@ def _driver(claim: PersistentVolumeClaim | None, spec: PersistentVolumeClaimSpec
             return volume.spec.csi.driver
         is_ebs = volume is not None and volume.spec.aws_elastic_block_store is not None
         return _IN_TREE["kubernetes.io/aws-ebs"] if is_ebs else ""
-    storage_class = view.storage_classes.get(spec.storage_class_name or "")
+    storage_class = _class_of(spec, view)
     if storage_class is None:
         return ""
     return _IN_TREE.get(storage_class.provisioner, storage_class.provisioner)
 
 
-def _limited(alternatives: list[tuple[Requirements, ...]]) -> Iterator[tuple[Requirements, ...]]:
-    for count, parts in enumerate(product(*alternatives)):
-        if count == _MOST_ALTERNATIVES:
-            return
-        yield parts
-
-
-def _together(parts: tuple[Requirements, ...]) -> tuple[Requirements, bool]:
-    merged, fits = NOTHING_REQUIRED, True
-    for part in parts:
-        fits = fits and merged.conflict(part) is None
-        merged = merged.intersect(part)
-    return merged, fits
+def _combined(held: tuple[Requirements, ...], more: tuple[Requirements, ...]) -> tuple[Requirements, ...]:
+    """Return every way to satisfy one of each side, each once."""
+    pairs = [(one, other) for one in held for other in more if one.conflict(other) is None]
+    return tuple(dict.fromkeys(one.intersect(other) for one, other in pairs))[:_MOST_ALTERNATIVES]
