@@ -68,7 +68,12 @@ class LocalCluster:
                 ("kubelet", self._kubelets),
             )
         }
-        self.suite = Suite(self.informers, self._writer(self._controllers, "controllermanager"), self.clock)
+        self.suite = Suite(
+            self.informers,
+            self._writer(self._controllers, "controllermanager"),
+            self.clock,
+            chance=self._chance("collector"),
+        )
         self.scheduler = Scheduler(
             self.informers, self._writer(self._scheduling, "default-scheduler"), self.clock, seed=seed
         )

@@ -38,6 +38,7 @@ from karpenter.local.controllers.informers import (
 from karpenter.local.controllers.loop import wake
 from karpenter.local.controllers.ownership import Custody, sort_plain
 from karpenter.local.controllers.rollout import Limits, Sizes
+from karpenter.local.controllers.status import write_status
 from karpenter.local.controllers.writer import Writer
 
 
@@ -234,15 +235,7 @@ class DeploymentController:
         deployment = self._deployments.store.get(plain.key_of(deployment)) or deployment
         new = find_new(deployment, sets)
         found = deployment_status.status(deployment, new, sets, bounds=_limits(deployment), now=now)
-        old = plain.status_of(deployment)
-        if found != old:
-            gone = {key: None for key in old if key not in found}
-            await self._writer.set_status(
-                DEPLOYMENTS,
-                plain.name_of(deployment),
-                {**found, **gone},
-                namespace=plain.namespace_of(deployment),
-            )
+        await write_status(self._writer, DEPLOYMENTS, deployment, found)
         done = deployment_status.is_complete(deployment, deployment_status.counts(deployment, new, sets))
         if (done or plain.spec_of(deployment).get("paused")) and not plain.is_leaving(deployment):
             for each in expendable(deployment, [item for item in sets if item is not new]):

@@ -14,6 +14,7 @@ import structlog
 from karpenter.base.aio.backoff import Backoff
 from karpenter.base.aio.queue import WorkQueue
 from karpenter.base.aio.tasks import Supervisor
+from karpenter.base.clock import Clock
 from karpenter.kube.cache import Event, Seen
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 from karpenter.kube.informer import Informer
@@ -40,6 +41,35 @@ class Controller(Protocol):
     async def reconcile(self, key: str) -> float | None:
         """Look at one key and put things right; return after how many seconds to look again, if at all."""
         ...
+
+
+class Patrol(Protocol):
+    """Housekeeping that goes over everything once in a while."""
+
+    name: str
+
+    @property
+    def period(self) -> float:
+        """Seconds between two rounds."""
+        ...
+
+    async def look(self) -> None:
+        """Go over everything once."""
+        ...
+
+
+def patrol(each: Patrol, supervisor: Supervisor, clock: Clock) -> None:
+    """Begin to run a patrol; its informers must be synced."""
+
+    async def rounds() -> None:
+        while True:
+            try:
+                await each.look()
+            except KubeError as error:
+                log.warning("patrol.failed", controller=each.name, error=str(error))
+            await clock.sleep(each.period)
+
+    supervisor.start(each.name, rounds)
 
 
 def wake(

@@ -19,6 +19,7 @@ from karpenter.local.controllers import conditions, plain, pods
 from karpenter.local.controllers.informers import BY_NAMESPACE, BY_OWNER, REPLICA_SETS, Informers, unowned
 from karpenter.local.controllers.loop import patience, wake
 from karpenter.local.controllers.ownership import Custody, sort_pods
+from karpenter.local.controllers.status import write_status
 from karpenter.local.controllers.writer import Writer
 
 BURST = 500
@@ -118,7 +119,7 @@ class ReplicaSetController:
             failure = await self._perform(owner, change(wanted(owner), mine, self._related(owner)))
         now = self._clock.now()
         mine = list(self._pods.store.find(BY_OWNER, plain.uid_of(owner)))
-        await self._write_status(owner, status(owner, mine, failure=failure, now=now))
+        await write_status(self._writer, REPLICA_SETS, owner, status(owner, mine, failure=failure, now=now))
         if failure:
             return 5.0
         return pods.seconds_to_available(mine, int(plain.spec_of(owner).get("minReadySeconds", 0)), now)
@@ -151,12 +152,3 @@ class ReplicaSetController:
             if await self._writer.delete(Pod, pod.name, namespace=namespace, uid=pod.metadata.uid):
                 self._writer.tell(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
         return ""
-
-    async def _write_status(self, owner: Plain, new: Plain) -> None:
-        old = plain.status_of(owner)
-        if old == new:
-            return
-        gone = {key: None for key in old if key not in new}
-        await self._writer.set_status(
-            REPLICA_SETS, plain.name_of(owner), {**new, **gone}, namespace=plain.namespace_of(owner)
-        )

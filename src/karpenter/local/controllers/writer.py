@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from karpenter.api.meta import ObjectReference
-from karpenter.api.pod import Pod
+from karpenter.api.meta import ObjectReference, Resource
 from karpenter.kube import verbs
 from karpenter.kube.client import Client, Kind
 from karpenter.kube.errors import AlreadyExists, Conflict, NotFound
@@ -115,7 +114,7 @@ class Writer:
             self._observe(kind, target.read(response.body))
         return True
 
-    def tell(self, about: Plain | Pod | ObjectReference, type_: str, reason: str, message: str) -> None:
+    def tell(self, about: Plain | Resource | ObjectReference, type_: str, reason: str, message: str) -> None:
         """Publish an event about an object."""
         self._recorder.publish(
             Occurrence(
@@ -137,7 +136,7 @@ class _Head(msgspec.Struct, frozen=True):
     kind: str = ""
 
 
-def reference(about: Any) -> ObjectReference:
+def reference(about: Plain | Resource | ObjectReference) -> ObjectReference:
     """Return the reference to an object that an event carries."""
     if isinstance(about, ObjectReference):
         return about

@@ -10,6 +10,7 @@ from karpenter.base.aio.tasks import Supervisor
 from karpenter.base.clock import Clock
 from karpenter.local.controllers.informers import Informers
 from karpenter.local.controllers.writer import Writer
+from karpenter.local.kubelet.csi import Drivers
 from karpenter.local.kubelet.health import Health, State
 from karpenter.local.kubelet.nodes import NodeRunner
 from karpenter.local.kubelet.pods import PodRunner
@@ -48,12 +49,15 @@ class Fleet:
             seed=seed,
             narrate=self.settings.narrate,
         )
+        self._drivers = Drivers(informers, writer)
         self._nodes = NodeRunner(self._seats, self._pods, informers, writer, clock, settings=self.settings)
 
     def start(self, supervisor: Supervisor) -> None:
         """Begin; the informers must be synced."""
         self._nodes.subscribe()
         self._pods.subscribe()
+        self._drivers.subscribe()
+        supervisor.start("kubelet/drivers", lambda: self._drivers.agenda.run(self._drivers.step))
         supervisor.start("kubelet/nodes", lambda: self._nodes.agenda.run(self._nodes.step))
         supervisor.start("kubelet/leases", self._nodes.keep_alive)
         supervisor.start("kubelet/pods", lambda: self._pods.agenda.run(self._pods.step))

@@ -1,0 +1,95 @@
+"""
+Pods on nodes that want them gone: deletes those that do not tolerate a NoExecute taint, once their time is
+up.
+
+A pod that tolerates the taint for some seconds stays that long, counted from when the taint was put on; one
+that tolerates it for good is left alone. If the taint goes in time, so does the threat.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from karpenter.api.node import Taint
+from karpenter.api.placement import Toleration
+from karpenter.api.pod import Pod
+from karpenter.base.aio.queue import WorkQueue
+from karpenter.base.clock import Clock
+from karpenter.core.model.taints import tolerates_taint
+from karpenter.local.controllers import pods
+from karpenter.local.controllers.informers import BY_NODE, Informers
+from karpenter.local.controllers.loop import wake
+from karpenter.local.controllers.plain import render_time
+from karpenter.local.controllers.writer import Writer
+
+
+def must_leave_at(
+    taints: Sequence[Taint], tolerations: Sequence[Toleration], now: datetime
+) -> datetime | None:
+    """Return when a pod has to leave a node with these taints; None if it may stay."""
+    driving = [taint for taint in taints if taint.effect == "NoExecute"]
+    if not driving:
+        return None
+    limits: list[datetime] = []
+    for taint in driving:
+        covering = [each for each in tolerations if tolerates_taint(each, taint)]
+        if not covering:
+            return now
+        seconds = [each.toleration_seconds for each in covering if each.toleration_seconds is not None]
+        if seconds:
+            limits.append((taint.time_added or now) + timedelta(seconds=max(0, min(seconds))))
+    return min(limits, default=None)
+
+
+class TaintEviction:
+    """Deletes pods that may not stay."""
+
+    name = "taint-eviction"
+
+    def __init__(self, informers: Informers, writer: Writer, clock: Clock) -> None:
+        self._nodes = informers.nodes
+        self._pods = informers.pods
+        self._writer = writer
+        self._clock = clock
+
+    def watch(self, queue: WorkQueue[str]) -> None:
+        """Look at a node when it or a pod on it changes."""
+        wake(self._nodes, queue, lambda node: [node.name])
+        wake(self._pods, queue, self._if_tainted)
+
+    def _if_tainted(self, pod: Pod) -> list[str]:
+        node = self._nodes.store.get(pod.spec.node_name)
+        drives = node is not None and any(taint.effect == "NoExecute" for taint in node.spec.taints)
+        return [pod.spec.node_name] if drives else []
+
+    async def reconcile(self, key: str) -> float | None:
+        """Delete the pods of a node whose time is up; return when the next one's is."""
+        node = self._nodes.store.get(key)
+        if node is None or not any(taint.effect == "NoExecute" for taint in node.spec.taints):
+            return None
+        now = self._clock.now()
+        upcoming: list[datetime] = []
+        for pod in self._pods.store.find(BY_NODE, key):
+            if not pods.is_active(pod):
+                continue
+            when = must_leave_at(node.spec.taints, pod.spec.tolerations, now)
+            if when is None:
+                continue
+            if when <= now:
+                await self._evict(pod)
+            else:
+                upcoming.append(when)
+        return (min(upcoming) - now).total_seconds() if upcoming else None
+
+    async def _evict(self, pod: Pod) -> None:
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByTaintManager",
+            "message": "Taint manager: deleting due to NoExecute taint",
+            "lastTransitionTime": render_time(self._clock.now()),
+        }
+        await self._writer.set_status(
+            Pod, pod.name, {"conditions": [condition]}, namespace=pod.namespace, strategic=True
+        )
+        self._writer.tell(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {pod.key}")
+        await self._writer.delete(Pod, pod.name, namespace=pod.namespace, uid=pod.metadata.uid)
