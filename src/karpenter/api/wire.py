@@ -129,7 +129,7 @@ def encode(value: Wire) -> bytes:
 
 def to_plain(value: Wire) -> dict[str, Any]:
     """Turn a struct into plain dictionaries and lists; an object says its apiVersion and kind."""
-    plain: dict[str, Any] = msgspec.to_builtins(value)
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     if isinstance(value, Object):
         return {"apiVersion": value.api_version, "kind": value.kind, **plain}
     return plain

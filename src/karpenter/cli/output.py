@@ -75,7 +75,7 @@ output_option = output_option_with(*FORMS)
 
 def render(data: Any, form: str) -> str:
     """Return data as JSON or YAML text that ends with a line break."""
-    plain = to_plain(data) if isinstance(data, Wire) else msgspec.to_builtins(data)
+    plain = to_plain(data) if isinstance(data, Wire) else msgspec.json.decode(msgspec.json.encode(data))
     if form == "yaml":
         from karpenter.api.yamltext import render_documents  # noqa: PLC0415  only who asks for YAML loads it
 

@@ -135,7 +135,7 @@ OVERLAY_CASES = [
             "+-1",
             " +1",
             -0.5,
-        )  # fmt: skip
+        )
     ),
     bad("a price and an adjustment", "spec", {"spec.price": "1", "spec.priceAdjustment": "+1"}),
     *(

@@ -195,7 +195,7 @@ BOUNDS = [
     ),
     *(
         bad(f"a limit of {amount!r} is no quantity", "spec.limits.cpu", {"spec.limits": {"cpu": amount}})
-        for amount in ("ten", "10Gb", "", "1 Gi", "0x10", 1.5, True, [])
+        for amount in ("ten", "10Gb", "", "1 Gi", "0x10", 1.5, True, ["1"])
     ),
     bad("limits must be a map", "spec.limits", {"spec.limits": ["cpu"]}),
     bad(

@@ -1,0 +1,48 @@
+"""We say about an object what a real API server says, to the word."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from karpenter.api.schema import ABSENT, FieldProblem, check, fill_in, find_bad_rules, load, take_out_unknown
+from karpenter.api.schema.problems import NOWHERE
+from tests.unit.api.schema.thing import SCHEMA, Answer, decode_answers
+
+ANSWERS = decode_answers((Path(__file__).parents[3] / "data/definitions/answers.json").read_bytes())
+THING = load(SCHEMA)
+
+
+def name_of(answer: Answer) -> str:
+    """Return what tells one question from another."""
+    before = f" after {json.dumps(answer.old)}" if answer.old else ""
+    return f"{answer.name} {json.dumps(answer.spec)}{before}"
+
+
+def told(problem: FieldProblem) -> tuple[str, str, str]:
+    """Return a problem as an API server reports it; to it, a wrong type is an invalid value."""
+    return problem.field or NOWHERE, problem.reason, problem.message
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=name_of)
+def test_problems(answer: Answer) -> None:
+    """The same problems, in the same words."""
+    known, _ = take_out_unknown(THING, answer.object(answer.spec))
+    old = ABSENT if answer.old is None else fill_in(THING, answer.object(answer.old))
+
+    found = check(THING, fill_in(THING, known), old=old)
+
+    assert sorted(told(problem) for problem in found) == list(answer.problems)
+
+
+@pytest.mark.parametrize("answer", [each for each in ANSWERS if each.stored is not None], ids=name_of)
+def test_stored(answer: Answer) -> None:
+    """The same defaults filled in, and the same fields taken out."""
+    known, _ = take_out_unknown(THING, answer.object(answer.spec))
+
+    assert fill_in(THING, known)["spec"] == answer.stored
+
+
+def test_rules_compile() -> None:
+    """Every rule of the definition can be evaluated here."""
+    assert list(find_bad_rules(THING)) == []
