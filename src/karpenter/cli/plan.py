@@ -12,7 +12,7 @@ import yaml
 
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.reading import read_input
-from karpenter.cli.planning.rendering import plan_data
+from karpenter.cli.planning.rendering import plan_data, verdict_data
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.catalogs.problems import InvalidCatalog
 from karpenter.operator.settings import SettingError, parse_settings
@@ -45,6 +45,11 @@ _WRONG = 2
     metavar="NAME=VALUE",
     help="A setting or feature gate of the operator. May be repeated.",
 )
+@click.option(
+    "--disruption",
+    is_flag=True,
+    help="Also show which machines would be removed or replaced, and what keeps the others.",
+)
 @click.option("--strict", is_flag=True, help="Exit with 1 if a pod stays without a place.")
 @click.option(
     "-o",
@@ -55,7 +60,13 @@ _WRONG = 2
     help="How to print the plan.",
 )
 def plan(  # noqa: PLR0917  click hands over options by name
-    paths: tuple[str, ...], catalog: str, now: str | None, given: tuple[str, ...], strict: bool, output: str
+    paths: tuple[str, ...],
+    catalog: str,
+    now: str | None,
+    given: tuple[str, ...],
+    disruption: bool,
+    strict: bool,
+    output: str,
 ) -> None:
     """
     Show which machines would be launched for these pods, offline.
@@ -78,13 +89,15 @@ def plan(  # noqa: PLR0917  click hands over options by name
         _refuse(found.problems)
     for line in found.skipped:
         click.echo(line, err=True)
-    decision = decide(found.view, types, settings, moment)
+    decision = decide(found.view, types, settings, moment, disruption=disruption)
     if output == "text":
         from karpenter.cli.planning.page import show  # noqa: PLC0415  only who reads text pays for rich
 
         show(decision)
     else:
         data = plan_data(decision.plan, decision.names)
+        if decision.verdict is not None:
+            data |= verdict_data(decision.verdict, decision.names)
         click.echo(_text(data, output))
     sys.exit(1 if strict and decision.plan.refusals else 0)
 

@@ -225,6 +225,12 @@ SETTINGS: Final = (
         "price: look for the cheapest machines; greedy: fill the fewest, first come first served",
         _choice("price", "greedy"),
     ),
+    Setting(
+        "consolidation-strategy",
+        "global",
+        "global: look for the best set of machines to remove; upstream: the classic order and limits",
+        _choice("global", "upstream"),
+    ),
 )
 """Every setting, in the order in which they are documented."""
 

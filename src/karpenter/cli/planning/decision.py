@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from karpenter.api.labels import BUFFER_NAME, BUFFER_NAMESPACE
+from karpenter.core.disruption.command import Verdict
+from karpenter.core.disruption.propose import Rules, expired, propose
 from karpenter.core.scheduling.intake.buffers import is_virtual
 from karpenter.core.scheduling.intake.intake import Intake, Policy, take_in
 from karpenter.core.scheduling.plan import Plan
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
+from karpenter.core.state.nodes import state_nodes
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.view import ClusterView
     from karpenter.operator.settings import Settings
@@ -29,10 +33,19 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     names: dict[str, str] = {}
     """Names of pods that only stand for room."""
 
+    verdict: Verdict | None = None
+    """What disruption would do, if that was asked."""
 
-def decide(view: ClusterView, catalog: Catalog, settings: Settings, now: datetime) -> Decision:
+
+def decide(
+    view: ClusterView, catalog: Catalog, settings: Settings, now: datetime, *, disruption: bool = False
+) -> Decision:
     """Return what the operator would do with a cluster at one moment."""
     options, policy = options_of(settings), policy_of(settings)
+    aged: list[Command] = []
+    if disruption:
+        aged = expired(view, catalog, now)
+        view = _leaving(view, {name for command in aged for name in command.candidates}, now)
     intake = take_in(view, catalog, now=now, options=options, policy=policy)
     plan = solve(intake.problem)
     names = {}
@@ -41,7 +54,44 @@ def decide(view: ClusterView, catalog: Catalog, settings: Settings, now: datetim
             notes, number = pod.metadata.annotations, int(pod.name.rpartition("-")[2]) - 1
             names[pod.key] = f"buffer:{notes[BUFFER_NAMESPACE]}/{notes[BUFFER_NAME]}-{number}"
     whole = msgspec.structs.replace(plan, refusals=(*intake.turned_away, *plan.refusals))
-    return Decision(plan=whole, intake=intake, names=names)
+    verdict = None
+    if disruption:
+        verdict = propose(
+            view,
+            catalog,
+            now=now,
+            options=options,
+            policy=policy,
+            rules=rules_of(settings),
+            nominated=frozenset(n for n, pods in plan.placed.items() if any(p not in names for p in pods)),
+            buffered=frozenset(plan.placed),
+        )
+        gone = {name for command in aged for name in command.candidates}
+        verdict = Verdict(
+            commands=(*aged, *verdict.commands), kept=tuple(k for k in verdict.kept if k.node not in gone)
+        )
+    return Decision(plan=whole, intake=intake, names=names, verdict=verdict)
+
+
+def _leaving(view: ClusterView, names: set[str], now: datetime) -> ClusterView:
+    """Return the view with the claims behind these nodes being deleted."""
+    if not names:
+        return view
+    claims = dict(view.claims)
+    for node in state_nodes(view):
+        if node.name in names and node.claim is not None:
+            meta = msgspec.structs.replace(node.claim.metadata, deletion_timestamp=now)
+            claims[node.claim.name] = msgspec.structs.replace(node.claim, metadata=meta)
+    return msgspec.structs.replace(view, claims=claims)
+
+
+def rules_of(settings: Settings) -> Rules:
+    """Return what settings mean for disruption."""
+    return Rules(
+        strategy=settings.consolidation_strategy,
+        spot_to_spot=settings.gate("SpotToSpotConsolidation"),
+        static_capacity=settings.gate("StaticCapacity"),
+    )
 
 
 def options_of(settings: Settings) -> Options:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from karpenter.api.node import Taint
+    from karpenter.core.disruption.command import Verdict
     from karpenter.core.model.labels import Term
     from karpenter.core.scheduling.plan import NewNode, Plan, Purchase, Refusal
 
@@ -37,6 +38,26 @@ def plan_data(plan: Plan, names: Mapping[str, str]) -> dict[str, Any]:
             "lowerBound": round(plan.cost.lower_bound, _DIGITS),
             "gap": round(plan.cost.gap, _DIGITS),
         },
+    }
+
+
+def verdict_data(verdict: Verdict, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return what disruption decides as plain data."""
+    return {
+        "commands": [
+            {
+                "reason": command.reason,
+                "decision": command.decision,
+                "candidates": list(command.candidates),
+                "replacements": [new_node_data(node, names) for node in command.replacements],
+                "moves": dict(sorted(command.moves.items())),
+                "hourlyBefore": round(command.hourly_before, _DIGITS),
+                "hourlyAfter": round(command.hourly_after, _DIGITS),
+                "podsMoved": command.pods_moved,
+            }
+            for command in verdict.commands
+        ],
+        "kept": [{"node": kept.node, "code": kept.code, "message": kept.message} for kept in verdict.kept],
     }
 
 

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.base.excerpt import excerpt
-from karpenter.core.disruption.windows import WindowError, parse_window
+from karpenter.core.disruption.windows import Window, WindowError, parse_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
     from karpenter.api import nodepool as wire
-    from karpenter.core.disruption.windows import Window
 
 _NODES: Final = re.compile(r"(?P<percent>100|[0-9]{1,2})%|(?P<count>[0-9]{1,18})")
 

@@ -11,15 +11,11 @@ what an open budget allows in :mod:`.budgets`.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from karpenter.base.cron import parse_cron
+from karpenter.base.cron import Schedule, parse_cron
 from karpenter.base.duration import parse_duration, render_duration
-
-if TYPE_CHECKING:
-    from karpenter.base.cron import Schedule
 
 
 class WindowError(ValueError):

@@ -8,6 +8,7 @@ that would do as well is worked out for one claim, when somebody asks for it.
 from __future__ import annotations
 
 from collections import defaultdict
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
     from karpenter.core.scheduling.run import Run
     from karpenter.core.scheduling.states import State
+    from karpenter.core.scheduling.templates import Template
+    from karpenter.core.scheduling.universe import Universe
 
 _CHUNK = 4096
 
@@ -60,6 +63,22 @@ class ClaimFitting:
                 bits = template.universe.keep_types(bits, self._allowed)
             self._bits = Reservations.usable(self._reserved, template, bits) if template.reserves else bits
         return self._bits
+
+    @property
+    def template(self) -> Template:
+        """The template behind the claim."""
+        return self._state.template
+
+    @property
+    def universe(self) -> Universe:
+        """Everything that could be bought for it."""
+        return self._state.template.universe
+
+    def narrowed(self, bits: int) -> ClaimFitting:
+        """Return the same with fewer offerings."""
+        found = copy(self)
+        found._bits = bits
+        return found
 
     def type_names(self) -> tuple[str, ...]:
         """Return every type that would do, cheapest first, as many as one claim may name."""

@@ -1,0 +1,59 @@
+"""
+What disruption decides: commands that remove machines, and why every other machine is kept.
+
+Pure values, in the words of the public plan contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from karpenter.core.scheduling.plan import NewNode
+
+EMPTY = "Empty"
+DRIFTED = "Drifted"
+UNDERUTILIZED = "Underutilized"
+EXPIRED = "Expired"
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """Machines to remove, and what takes their place before they go."""
+
+    reason: str
+    candidates: tuple[str, ...]
+    replacements: tuple[NewNode, ...] = ()
+    moves: Mapping[str, str] = {}
+    """Pod to the existing node that is to take it."""
+
+    hourly_before: float = 0.0
+    hourly_after: float = 0.0
+    pods_moved: int = 0
+
+    @property
+    def decision(self) -> str:
+        """``delete``, or ``replace`` when something is launched first."""
+        return "replace" if self.replacements else "delete"
+
+    @property
+    def saving(self) -> float:
+        """What the command saves per hour."""
+        return self.hourly_before - self.hourly_after
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine that stays, and what holds it."""
+
+    node: str
+    code: str
+    message: str
+    hourly: float = 0.0
+    """What the machine costs per hour; 0 when that is not known."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What one pass decides."""
+
+    commands: tuple[Command, ...] = ()
+    kept: tuple[Kept, ...] = ()

@@ -1,0 +1,208 @@
+"""
+Whether taking some machines away pays: the decision about one set of candidates.
+
+The pods of the set must all have a place, on machines that stay or on new ones, and what is
+launched must cost less than what goes, whatever is launched in the end. Pools with the policy
+Balanced also weigh the saving against the pods that move.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT
+from karpenter.core.disruption import prices
+from karpenter.core.disruption.command import UNDERUTILIZED, Command
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.disruption.simulate import Outcome, Simulator
+    from karpenter.core.scheduling.plan import NewNode
+
+SPOT_CHOICE: Final = 15
+"""How many cheaper spot types there must be before one spot machine replaces another."""
+
+_BALANCED: Final = 0.5
+"""A move must save at least this share of the pool's cost per share of its disruption."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Why a set of candidates stays."""
+
+    code: str
+    message: str
+
+
+class PoolTotals(msgspec.Struct, frozen=True):
+    """What a whole pool costs, and what emptying all of it would cost."""
+
+    price: float
+    cost: float
+
+
+class Consolidation:
+    """Decides about sets of candidates of one cluster."""
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        totals: Mapping[str, PoolTotals],
+        *,
+        spot_to_spot: bool,
+        most_replacements: int,
+    ) -> None:
+        self._simulator = simulator
+        self._totals = totals
+        self._spot_to_spot = spot_to_spot
+        self._most = most_replacements
+
+    def decide(self, candidates: Sequence[Candidate]) -> Command | Refused:
+        """Return the command to remove these machines, or why they stay."""
+        outcome = self._simulator.without(candidates)
+        if outcome.stranded:
+            first = outcome.stranded[0]
+            more = len(outcome.stranded) - 1
+            others = f" (and {more} more)" if more else ""
+            return Refused(
+                "CannotMove", f"pod {first.pod} would have no other place{others}: {first.message}"
+            )
+        before = sum(candidate.price or 0.0 for candidate in candidates)
+        replacements = outcome.replacements
+        if len(replacements) > self._most:
+            return Refused("NoSaving", f"its pods would need {len(replacements)} new nodes")
+        found = self._priced(candidates, replacements, before)
+        if isinstance(found, Refused):
+            return found
+        command = _command(candidates, found, outcome, before)
+        return self._balanced(candidates, command)
+
+    def _priced(
+        self, candidates: Sequence[Candidate], replacements: Sequence[NewNode], before: float
+    ) -> tuple[NewNode, ...] | Refused:
+        if not replacements:
+            return ()
+        if len(replacements) > 1:
+            return _several(replacements, before)
+        node = replacements[0]
+        all_spot = all(c.node.labels.get(CAPACITY_TYPE) == SPOT for c in candidates)
+        if all_spot and prices.allows(node, SPOT):
+            return self._spot(candidates, node, before)
+        found = prices.cheaper_than(node, before)
+        if found is None:
+            return _no_saving(node, before)
+        if not prices.keeps_variety(found):
+            return Refused("NoSaving", "too few cheaper instance types are left for minValues of the pool")
+        if prices.allows(found, SPOT) and prices.allows(found, ON_DEMAND):
+            found = prices.only(found, SPOT)
+            assert found is not None
+        if len(candidates) > 1:
+            found = _not_what_is_removed(candidates, found)
+            if found is None:
+                return Refused("NoSaving", "the cheapest replacement is one of the machines that would go")
+        return (found,)
+
+    def _spot(
+        self, candidates: Sequence[Candidate], node: NewNode, before: float
+    ) -> tuple[NewNode, ...] | Refused:
+        if not self._spot_to_spot:
+            return Refused(
+                "SpotToSpotDisabled", "replacing spot by spot needs the gate SpotToSpotConsolidation"
+            )
+        spot = prices.only(node, SPOT)
+        found = prices.cheaper_than(spot, before) if spot is not None else None
+        if found is None:
+            return _no_saving(node, before)
+        if not prices.keeps_variety(found):
+            return Refused("NoSaving", "too few cheaper instance types are left for minValues of the pool")
+        if len(candidates) > 1:
+            kept = _not_what_is_removed(candidates, found)
+            return (kept,) if kept is not None else _no_saving(node, before)
+        if len(found.instance_types) < SPOT_CHOICE:
+            return Refused(
+                "NoSaving",
+                f"only {len(found.instance_types)} spot types are cheaper, and {SPOT_CHOICE} are needed",
+            )
+        return (prices.cheapest_types(found, max(SPOT_CHOICE, prices.types_for_variety(found))),)
+
+    def _balanced(self, candidates: Sequence[Candidate], command: Command) -> Command | Refused:
+        """Refuse what saves too little for the pods it moves, where a pool asks for that."""
+        for name in {
+            c.pool.name for c in candidates if c.pool.spec.disruption.consolidation_policy == "Balanced"
+        }:
+            mine = [c for c in candidates if c.pool.name == name]
+            totals = self._totals[name]
+            share = (
+                sum(c.price or 0.0 for c in mine) / command.hourly_before if command.hourly_before else 0.0
+            )
+            saving = command.saving * share
+            score = balance(saving, sum(c.cost for c in mine), totals)
+            if score < _BALANCED:
+                return Refused(
+                    "NotBalanced",
+                    f"saving ${saving:.4f} an hour scores {score:.2f} for what it moves; "
+                    f"NodePool {name} wants {_BALANCED:g}",
+                )
+        return command
+
+
+def balance(saving: float, cost: float, totals: PoolTotals) -> float:
+    """Return the share of a pool's cost that is saved, per share of its disruption."""
+    if saving <= 0 or totals.price <= 0 or totals.cost <= 0:
+        return 0.0
+    if cost <= 0:
+        return float("inf")
+    return (saving / totals.price) / (cost / totals.cost)
+
+
+def _several(replacements: Sequence[NewNode], before: float) -> tuple[NewNode, ...] | Refused:
+    """Cut every replacement down to types under which all of them together stay cheaper."""
+    total = sum(node.purchase.price for node in replacements)
+    if total >= before or total <= 0:
+        return Refused("NoSaving", f"new nodes would cost ${total:.4f} an hour, no less than ${before:.4f}")
+    found = []
+    for node in replacements:
+        kept = prices.cheaper_than(node, node.purchase.price * before / total)
+        if kept is None or not prices.keeps_variety(kept):
+            return _no_saving(node, before)
+        found.append(kept)
+    return tuple(found)
+
+
+def _not_what_is_removed(candidates: Sequence[Candidate], node: NewNode) -> NewNode | None:
+    """Leave out types as dear as a machine of theirs that would go: keeping that machine is as good."""
+    names = [c.node.labels.get(INSTANCE_TYPE, "") for c in candidates]
+    common = [
+        c.price
+        for c in candidates
+        if c.price is not None and c.node.labels.get(INSTANCE_TYPE) in node.instance_types
+    ]
+    if not common:
+        return node
+    found = prices.without_types(node, names, min(common))
+    return found if found is None or prices.keeps_variety(found) else None
+
+
+def _no_saving(node: NewNode, before: float) -> Refused:
+    return Refused(
+        "NoSaving",
+        f"no cheaper machine would do: the cheapest is {node.purchase.instance_type} "
+        f"for ${node.purchase.price:.4f} an hour, and this costs ${before:.4f}",
+    )
+
+
+def _command(
+    candidates: Sequence[Candidate], replacements: tuple[NewNode, ...], outcome: Outcome, before: float
+) -> Command:
+    return Command(
+        reason=UNDERUTILIZED,
+        candidates=tuple(c.name for c in candidates),
+        replacements=replacements,
+        moves=outcome.moves,
+        hourly_before=before,
+        hourly_after=sum(node.purchase.price for node in replacements),
+        pods_moved=sum(len(c.pods) for c in candidates),
+    )

@@ -1,0 +1,55 @@
+"""What moving pods costs, and what machines are worth: the numbers behind every ranking."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, POD_DELETION_COST, ZONE
+from karpenter.core.model.labels import integer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.api.pod import Pod
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.state.nodes import StateNode
+
+_DELETION_COST_SCALE: Final = 2**27
+_PRIORITY_SCALE: Final = 2**25
+_MOST: Final = 10.0
+
+
+def eviction_cost(pod: Pod) -> float:
+    """Return how much it hurts to evict a pod: 1 for an ordinary one, between -10 and 10."""
+    cost = 1.0
+    deletion = integer(pod.metadata.annotations.get(POD_DELETION_COST, ""))
+    if deletion is not None:
+        cost += deletion / _DELETION_COST_SCALE
+    if pod.spec.priority is not None:
+        cost += pod.spec.priority / _PRIORITY_SCALE
+    return max(-_MOST, min(_MOST, cost))
+
+
+def moving_cost(pods: Iterable[Pod]) -> float:
+    """Return what emptying a node costs: 1 for the node, and something for each pod that hurts."""
+    return 1.0 + sum(max(0.0, eviction_cost(pod)) for pod in pods)
+
+
+def price_of(node: StateNode, catalog: Catalog) -> float | None:
+    """Return what a machine costs per hour, sold out or not; None when nobody knows."""
+    kind = catalog.by_name.get(node.labels.get(INSTANCE_TYPE, ""))
+    if kind is None:
+        return None
+    zone, bought = node.labels.get(ZONE), node.labels.get(CAPACITY_TYPE)
+    prices = [o.price for o in kind.offerings if o.zone == zone and o.capacity_type == bought]
+    return min(prices, default=None)
+
+
+def life_left(claim: NodeClaim, expires: datetime | None, now: datetime) -> float:
+    """Return the share of its life that a machine has before it; 1 when it does not expire."""
+    born = claim.metadata.creation_timestamp
+    if expires is None or born is None or expires <= born:
+        return 1.0
+    return max(0.0, min(1.0, (expires - now) / (expires - born)))

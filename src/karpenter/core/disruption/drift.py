@@ -1,0 +1,86 @@
+"""
+Drift: machines that are no longer what their pool wants are exchanged, one at a time.
+
+The price is not asked. Of dynamic pools, empty machines go first, then those that drifted
+first; one whose pods have no other place is passed over. Machines of static pools are
+exchanged one for one, as many as the budget and the limit on nodes allow.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from karpenter.api.labels import NODES
+from karpenter.core.disruption.command import DRIFTED, Command
+from karpenter.core.disruption.marks import drifted_since
+from karpenter.core.model.resources import parse_resources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.disruption.headroom import Headroom
+    from karpenter.core.disruption.simulate import Simulator
+    from karpenter.core.scheduling.plan import NewNode
+
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+
+def exchange(
+    candidates: Sequence[Candidate], simulator: Simulator, headroom: Headroom, stranded: dict[str, str]
+) -> Command | None:
+    """Return the command for the first drifted machine that can go; note why others cannot."""
+    for candidate in sorted(candidates, key=_order):
+        if not headroom.allows(candidate):
+            continue
+        outcome = simulator.without([candidate], savings=False)
+        if outcome.stranded:
+            first = outcome.stranded[0]
+            stranded[candidate.name] = f"pod {first.pod} would have no other place: {first.message}"
+            continue
+        return _command(candidate, outcome.replacements, outcome.moves)
+    return None
+
+
+def exchange_static(
+    candidates: Sequence[Candidate],
+    sizes: Mapping[str, int],
+    headroom: Headroom,
+    template_node: Callable[[Candidate], NewNode | None],
+) -> list[Command]:
+    """Return a command for every drifted machine of a static pool that can be exchanged now."""
+    commands: list[Command] = []
+    room: dict[str, int] = {}
+    for candidate in sorted(candidates, key=_order):
+        pool = candidate.pool
+        limit = parse_resources(pool.spec.limits).get(NODES)
+        left = room.setdefault(pool.name, _PLENTY if limit is None else limit - sizes.get(pool.name, 0))
+        if left <= 0 or not headroom.allows(candidate) or sizes.get(pool.name, 0) > (pool.spec.replicas or 0):
+            continue
+        node = template_node(candidate)
+        if node is None:
+            continue
+        headroom.take(candidate)
+        room[pool.name] = left - 1
+        commands.append(_command(candidate, (node,), {}))
+    return commands
+
+
+_PLENTY: Final = 10**9
+
+
+def _order(candidate: Candidate) -> tuple[bool, datetime, str]:
+    return bool(candidate.pods), drifted_since(candidate.claim) or _NEVER, candidate.name
+
+
+def _command(candidate: Candidate, replacements: tuple[NewNode, ...], moves: Mapping[str, str]) -> Command:
+    return Command(
+        reason=DRIFTED,
+        candidates=(candidate.name,),
+        replacements=replacements,
+        moves=moves,
+        hourly_before=candidate.price or 0.0,
+        hourly_after=sum(node.purchase.price for node in replacements),
+        pods_moved=len(candidate.pods),
+    )

@@ -1,0 +1,299 @@
+"""
+One pass of disruption: which machines go now, and what holds each of the others.
+
+Reasons are tried in a fixed order (empty, drifted, underutilized) and the first that finds
+something ends the pass, so that every command is decided about the cluster as it is.
+Expired machines go in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from karpenter.api.labels import CAPACITY_TYPE, NODEPOOL, ZONE
+from karpenter.api.meta import ObjectMeta
+from karpenter.api.placement import Toleration
+from karpenter.api.pod import Pod, PodSpec
+from karpenter.core.disruption import upstream
+from karpenter.core.disruption.candidates import survey
+from karpenter.core.disruption.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, Command, Kept, Verdict
+from karpenter.core.disruption.consolidation import Consolidation, PoolTotals, Refused
+from karpenter.core.disruption.costs import moving_cost, price_of
+from karpenter.core.disruption.drift import exchange, exchange_static
+from karpenter.core.disruption.headroom import Headroom
+from karpenter.core.disruption.marks import is_expired, is_quiet
+from karpenter.core.disruption.simulate import Simulator
+from karpenter.core.scheduling.intake.pools import as_pool
+from karpenter.core.scheduling.problem import Options, Problem
+from karpenter.core.scheduling.solve import solve
+from karpenter.core.state.guards import Guards
+from karpenter.core.state.nodes import state_nodes
+from karpenter.core.state.pods import runs_again
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from karpenter.core.disruption.candidates import Candidate, Survey
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.scheduling.intake.intake import Policy
+    from karpenter.core.scheduling.plan import NewNode
+    from karpenter.core.state.view import ClusterView
+
+
+_MOST_REPLACEMENTS: Final = 8
+_ANY_TAINT: Final = Toleration(operator="Exists")
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the operator that change what disruption may do."""
+
+    strategy: Literal["global", "upstream"] = "global"
+    spot_to_spot: bool = False
+    static_capacity: bool = False
+    explain: int = 200
+    """For how many machines that stay it is worked out what they would cost elsewhere."""
+
+    stop: Callable[[], bool] | None = None
+
+
+def propose(
+    view: ClusterView,
+    catalog: Catalog,
+    *,
+    now: datetime,
+    options: Options,
+    policy: Policy,
+    rules: Rules,
+    nominated: frozenset[str] = frozenset(),
+    buffered: frozenset[str] = frozenset(),
+) -> Verdict:
+    """
+    Decide which machines go now.
+
+    `nominated` machines are promised to waiting pods; `buffered` ones hold room for a buffer.
+    """
+    return _Pass(view, catalog, now, options, policy, rules, nominated, buffered).decide()
+
+
+def expired(view: ClusterView, catalog: Catalog, now: datetime) -> list[Command]:
+    """Return the commands for machines that are too old; no budget applies to them."""
+    found = []
+    for node in state_nodes(view):
+        if (
+            node.claim is not None
+            and node.node is not None
+            and not node.is_leaving
+            and is_expired(node.claim, now)
+        ):
+            pods = [pod for pod in node.pods if runs_again(pod)]
+            price = price_of(node, catalog) or 0.0
+            found.append(
+                Command(reason=EXPIRED, candidates=(node.name,), hourly_before=price, pods_moved=len(pods))
+            )
+    return found
+
+
+class _Pass:
+    def __init__(  # noqa: PLR0917  made in one place, by the function above
+        self,
+        view: ClusterView,
+        catalog: Catalog,
+        now: datetime,
+        options: Options,
+        policy: Policy,
+        rules: Rules,
+        nominated: frozenset[str],
+        buffered: frozenset[str],
+    ) -> None:
+        self._view, self._catalog, self._now = view, catalog, now
+        self._options, self._rules = options, rules
+        self._buffered = buffered
+        self._nodes = state_nodes(view)
+        guards = Guards(view)
+        self._survey: Survey = survey(self._nodes, view, catalog, guards, now, nominated=nominated)
+        quiet = frozenset(
+            node.name for node in self._nodes if is_quiet(node.claim, view.pools.get(node.pool), now)
+        )
+        self._simulator = Simulator(
+            view,
+            catalog,
+            self._nodes,
+            guards,
+            now,
+            movable=(*self._survey.candidates, *self._survey.eventual),
+            quiet=quiet,
+            options=options,
+            policy=policy,
+        )
+        self._why: dict[str, tuple[str, str]] = {}
+
+    def decide(self) -> Verdict:
+        commands: Sequence[Command] = ()
+        for method in (self._empty, self._static_drift, self._drift, self._underutilized):
+            commands = method()
+            if commands:
+                break
+        return Verdict(commands=tuple(commands), kept=tuple(self._kept(commands)))
+
+    def _headroom(self, reason: str) -> Headroom:
+        return Headroom(self._nodes, self._view, reason, self._now)
+
+    def _empty(self) -> list[Command]:
+        headroom = self._headroom(EMPTY)
+        empties = [
+            c
+            for c in self._survey.candidates
+            if c.is_empty and _is_dynamic(c) and c.name not in self._buffered
+        ]
+        ready = [c for c in empties if not c.quiet]
+        going = headroom.within(sorted(ready, key=lambda c: (-c.worth, c.name)))
+        for candidate in ready:
+            self._why[candidate.name] = ("Budget", headroom.obstacle(candidate))
+        if not going:
+            return []
+        return [
+            Command(
+                reason=EMPTY,
+                candidates=tuple(c.name for c in going),
+                hourly_before=sum(c.price or 0.0 for c in going),
+                pods_moved=sum(len(c.pods) for c in going),
+            )
+        ]
+
+    def _drifted(self, *, static: bool) -> list[Candidate]:
+        every = (*self._survey.candidates, *self._survey.eventual)
+        return [c for c in every if c.drift and _is_dynamic(c) != static]
+
+    def _static_drift(self) -> list[Command]:
+        drifted = self._drifted(static=True) if self._rules.static_capacity else []
+        headroom = self._headroom(DRIFTED)
+        sizes: dict[str, int] = {}
+        for node in self._nodes:
+            sizes[node.pool] = sizes.get(node.pool, 0) + (not node.is_leaving)
+        self._note_budget(drifted, headroom)
+        return exchange_static(drifted, sizes, headroom, self._template_node)
+
+    def _drift(self) -> list[Command]:
+        drifted = self._drifted(static=False)
+        headroom = self._headroom(DRIFTED)
+        self._note_budget(drifted, headroom)
+        stranded: dict[str, str] = {}
+        command = exchange(drifted, self._simulator, headroom, stranded)
+        for name, message in stranded.items():
+            self._why[name] = ("CannotMove", message)
+        return [command] if command is not None else []
+
+    def _note_budget(self, candidates: Iterable[Candidate], headroom: Headroom) -> None:
+        for candidate in candidates:
+            if not headroom.allows(candidate):
+                self._why[candidate.name] = ("Budget", headroom.obstacle(candidate))
+
+    def _underutilized(self) -> list[Command]:
+        headroom = self._headroom(UNDERUTILIZED)
+        ready = [c for c in self._survey.candidates if not c.is_empty and not self._not_yet(c)]
+        self._note_budget(ready, headroom)
+        consolidation = self._consolidation()
+        command = upstream.consolidate(ready, consolidation, headroom, self._stop)
+        return [command] if command is not None else []
+
+    def _stop(self) -> bool:
+        return self._rules.stop is not None and self._rules.stop()
+
+    def _consolidation(self) -> Consolidation:
+        totals: dict[str, PoolTotals] = {}
+        for node in self._nodes:
+            if node.pool and not node.is_leaving:
+                had = totals.get(node.pool, PoolTotals(0.0, 0.0))
+                cost = moving_cost(pod for pod in node.pods if runs_again(pod))
+                price = price_of(node, self._catalog) or 0.0
+                totals[node.pool] = PoolTotals(had.price + price, had.cost + cost)
+        most = 1 if self._rules.strategy == "upstream" else _MOST_REPLACEMENTS
+        return Consolidation(
+            self._simulator, totals, spot_to_spot=self._rules.spot_to_spot, most_replacements=most
+        )
+
+    def _not_yet(self, candidate: Candidate) -> str:
+        """Return why a candidate may not be consolidated at all."""
+        code, message = self._obstacle(candidate)
+        if message:
+            self._why.setdefault(candidate.name, (code, message))
+        return message
+
+    def _obstacle(self, candidate: Candidate) -> tuple[str, str]:
+        labels = candidate.node.labels
+        if not _is_dynamic(candidate):
+            return "StaticCapacity", f"NodePool {candidate.pool.name} is static"
+        if CAPACITY_TYPE not in labels or ZONE not in labels:
+            missing = CAPACITY_TYPE if CAPACITY_TYPE not in labels else ZONE
+            return "Unpriced", f"the node has no label {missing}, so it has no price to compare"
+        if candidate.price is None:
+            return "Unpriced", "no price is known for the node's instance type, zone and capacity type"
+        if candidate.quiet:
+            return "ConsolidateAfter", candidate.quiet
+        if candidate.pool.spec.disruption.consolidation_policy == "WhenEmpty" and not candidate.is_empty:
+            return (
+                "WhenEmpty",
+                f"the node is not empty, and NodePool {candidate.pool.name} consolidates WhenEmpty",
+            )
+        return "", ""
+
+    def _template_node(self, candidate: Candidate) -> NewNode | None:
+        """Return a new node of a static pool: whatever is cheapest."""
+        pool = as_pool(candidate.pool, self._catalog, {})
+        pool = msgspec.structs.replace(pool, limits={})
+        stand_in = Pod(
+            metadata=ObjectMeta(name="static", namespace="default"),
+            spec=PodSpec(node_selector={NODEPOOL: pool.name}, tolerations=(_ANY_TAINT,)),
+        )
+        rules = self._catalog.label_rules
+        plan = solve(Problem(pods=(stand_in,), pools=(pool,), rules=rules, options=Options(prove=False)))
+        return msgspec.structs.replace(plan.new_nodes[0], pods=()) if plan.new_nodes else None
+
+    def _kept(self, commands: Sequence[Command]) -> Iterable[Kept]:
+        gone = {name for command in commands for name in command.candidates}
+        by_name = {c.name: c for c in (*self._survey.eventual, *self._survey.candidates)}
+        consolidation, explained = self._consolidation(), 0
+        for node in self._nodes:
+            if not node.is_managed or node.node is None or node.name in gone:
+                continue
+            held = self._survey.held.get(node.name)
+            candidate = by_name.get(node.name)
+            if node.name in self._why:
+                code, message = self._why[node.name]
+                yield Kept(node=node.name, code=code, message=message, hourly=_price(candidate))
+            elif held is not None or candidate is None:
+                yield held or Kept(node=node.name, code="Unknown", message="nothing is known about the node")
+            elif commands:
+                yield Kept(
+                    node=node.name,
+                    code="Waiting",
+                    message=f"it is looked at again after what goes now ({commands[0].reason})",
+                    hourly=_price(candidate),
+                )
+            else:
+                explained += 1
+                yield self._explained(candidate, consolidation, explained <= self._rules.explain)
+
+    def _explained(self, candidate: Candidate, consolidation: Consolidation, closely: bool) -> Kept:
+        code, message = self._obstacle(candidate)
+        if not message and candidate.is_empty:
+            code, message = "CapacityBuffer", "the node is empty but holds room for a CapacityBuffer"
+        elif not message and closely:
+            found = consolidation.decide([candidate])
+            if isinstance(found, Refused):
+                code, message = found.code, found.message
+        if not message:
+            code, message = "NoSaving", "no saving was found"
+        return Kept(node=candidate.name, code=code, message=message, hourly=_price(candidate))
+
+
+def _price(candidate: Candidate | None) -> float:
+    return (candidate.price or 0.0) if candidate is not None else 0.0
+
+
+def _is_dynamic(candidate: Candidate) -> bool:
+    return candidate.pool.spec.replicas is None

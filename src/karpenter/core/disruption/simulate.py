@@ -1,0 +1,106 @@
+"""
+What would happen if some machines went: the solver, asked about the cluster without them.
+
+The cluster is taken in once; each question only leaves machines out and adds the pods that
+would have to move. Pods that wait already take part, so that savings never take their place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from karpenter.core.scheduling.intake.buffers import virtual_pods
+from karpenter.core.scheduling.intake.intake import assemble
+from karpenter.core.scheduling.intake.pods import evacuated, waiting
+from karpenter.core.scheduling.plan import NewNode, Plan, Refusal
+from karpenter.core.scheduling.problem import Located
+from karpenter.core.scheduling.solve import solve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.scheduling.intake.intake import Policy
+    from karpenter.core.scheduling.problem import Existing, Options
+    from karpenter.core.state.guards import Guards
+    from karpenter.core.state.nodes import StateNode
+    from karpenter.core.state.view import ClusterView
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the pods of machines that went."""
+
+    plan: Plan
+    replacements: tuple[NewNode, ...]
+    """New machines that take at least one of the moved pods."""
+
+    moves: dict[str, str]
+    stranded: tuple[Refusal, ...]
+    """Moved pods that would have no place."""
+
+
+class Simulator:
+    """One cluster, asked many times."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        catalog: Catalog,
+        nodes: Sequence[StateNode],
+        guards: Guards,
+        now: datetime,
+        *,
+        movable: Sequence[Candidate],
+        quiet: frozenset[str],
+        options: Options,
+        policy: Policy,
+    ) -> None:
+        pending = [*waiting(view), *evacuated(nodes, guards, now)]
+        if policy.buffers:
+            pending += virtual_pods(view)
+        moving = [pod for candidate in movable for pod in candidate.movable]
+        self._homes = {pod.key: candidate.name for candidate in movable for pod in candidate.movable}
+        options = msgspec.structs.replace(options, packing="greedy", prove=False, reserved="fallback")
+        intake = assemble(
+            view, catalog, nodes=nodes, pods=[*pending, *moving], options=options, policy=policy
+        )
+        self._base = intake.problem
+        self._turned_away = {refusal.pod: refusal for refusal in intake.turned_away}
+        starting = {node.name for node in nodes if node.is_managed and not node.is_initialized}
+        self._for_savings = _quieted(self._base.nodes, quiet | starting)
+        self._for_drift = _quieted(self._base.nodes, frozenset(starting))
+        self._staying = {
+            pod.key: Located(pod, self._homes[pod.key]) for pod in self._base.pods if pod.key in self._homes
+        }
+
+    def without(self, candidates: Sequence[Candidate], *, savings: bool = True) -> Outcome:
+        """Return what becomes of the pods if these machines go; `savings` keeps them off quiet nodes."""
+        gone = {candidate.name for candidate in candidates}
+        moving = {pod.key for candidate in candidates for pod in candidate.movable}
+        base = self._base
+        nodes = self._for_savings if savings else self._for_drift
+        problem = msgspec.structs.replace(
+            base,
+            pods=tuple(pod for pod in base.pods if pod.key in moving or pod.key not in self._homes),
+            nodes=tuple(node for node in nodes if node.name not in gone),
+            places=tuple(place for place in base.places if place.name not in gone),
+            located=(*base.located, *(at for key, at in self._staying.items() if key not in moving)),
+            moved=frozenset(moving),
+        )
+        plan = solve(problem)
+        stranded = [refusal for refusal in plan.refusals if refusal.pod in moving]
+        stranded += [self._turned_away[key] for key in sorted(moving) if key in self._turned_away]
+        return Outcome(
+            plan=plan,
+            replacements=tuple(node for node in plan.new_nodes if any(pod in moving for pod in node.pods)),
+            moves={pod: node for node, pods in plan.placed.items() for pod in pods if pod in moving},
+            stranded=tuple(stranded),
+        )
+
+
+def _quieted(nodes: Sequence[Existing], quiet: frozenset[str]) -> tuple[Existing, ...]:
+    return tuple(msgspec.structs.replace(node, quiet=True) if node.name in quiet else node for node in nodes)
