@@ -15,6 +15,7 @@ import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -34,6 +35,7 @@ from karpenter.kube.client import Client
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.informer import Informer
 from karpenter.kube.kubeconfig import from_kubeconfig
+from karpenter.kube.patch import MergePatch
 from karpenter.kube.target import target_of, untyped
 from karpenter.kube.transport import Request, Streaming
 from karpenter.kube.watch import Change, read_events
@@ -220,7 +222,15 @@ async def _serve_until_told(pipe: Connection) -> None:
     for number in range(NODES):
         await _fill(server, verbs.create(PLAIN_NODES, node(number), manager="bench"))
     for number in range(PODS):
-        await _fill(server, verbs.create(PLAIN_PODS, pod(number), namespace="default", manager="bench"))
+        made = pod(number)
+        name, status = made["metadata"]["name"], MergePatch({"status": made["status"]})
+        await _fill(server, verbs.create(PLAIN_PODS, made, namespace="default", manager="bench"))
+        await _fill(
+            server,
+            verbs.patch(
+                PLAIN_PODS, name, status, namespace="default", subresource="status", manager="kubelet"
+            ),
+        )
     gc.freeze()
     front = HttpFront(server)
     url = await front.start()
@@ -311,14 +321,31 @@ def pod(number: int) -> Plain:
         "status": {
             "phase": "Running",
             "conditions": [
-                {"type": kind, "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}
-                for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+                {"type": kind, "status": "True", "lastTransitionTime": _moment(number + seconds_later)}
+                for seconds_later, kind in enumerate(
+                    ("PodScheduled", "Initialized", "Ready", "ContainersReady")
+                )
             ],
-            "hostIP": "10.0.0.1",
-            "podIP": "10.1.0.1",
-            "startTime": "2025-01-01T00:00:00Z",
+            "hostIP": f"10.{number % NODES // 250}.{number % 250}.1",
+            "podIP": f"10.128.{number // 250}.{number % 250}",
+            "startTime": _moment(number),
+            "containerStatuses": [
+                {
+                    "name": name,
+                    "ready": True,
+                    "restartCount": 0,
+                    "image": name,
+                    "imageID": f"sha256:{number:064x}",
+                }
+                for name in (owner, "proxy")
+            ],
         },
     }
+
+
+def _moment(number: int) -> str:
+    """Return a time of its own for each pod, as real ones have."""
+    return (datetime(2025, 1, 1, tzinfo=UTC) + timedelta(seconds=number)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _container(image: str, variables: int) -> Plain:
