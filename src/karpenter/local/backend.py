@@ -56,7 +56,8 @@ class Backend:
         self.owners = Tracker(self.now, self._custom_shape)
         self.documents: dict[tuple[str, str], tuple[object, bytes]] = {}
         """OpenAPI documents made so far, each with what it was made from."""
-        self._dice = random.Random(seed)  # noqa: S311  names and ids, not secrets
+        dealt = None if seed is None else f"{seed}/{store.revision}"  # a restart must not deal the same ids again
+        self._dice = random.Random(dealt)  # noqa: S311  names and ids, not secrets
         self._versions: dict[str, list[Version]] = {}
         self._by_resource: dict[tuple[str, str, str], Version] = {}
         for resource in self.registry:

@@ -42,7 +42,7 @@ def required(field: str, detail: str = "") -> Complaint:
 
 def unsupported(field: str, value: Any, allowed: "Iterable[str]") -> Complaint:
     """The value is not one of a few."""
-    known = ", ".join(render(item) for item in sorted(allowed))
+    known = ", ".join(render(item) for item in allowed)
     return Complaint(
         field, "FieldValueNotSupported", f"Unsupported value: {render(value)}: supported values: {known}"
     )

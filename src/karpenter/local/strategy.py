@@ -13,12 +13,15 @@ from karpenter.local.schema.conform import zero
 from karpenter.local.schema.facts import facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from karpenter.local.backend import Backend
     from karpenter.local.complaints import Complaint
     from karpenter.local.entry import Entry, Object
     from karpenter.local.resources import Resource
+
+    Fill = Callable[[Object], None]
+    Judge = Callable[[Object, Object | None], Iterable[Complaint]]
 
 
 class Strategy:
@@ -33,8 +36,9 @@ class Strategy:
     orphans_by_default = False
     """A delete that does not say otherwise leaves dependents behind."""
 
-    def __init__(self, fill: Callable[[Object], None] | None = None) -> None:
+    def __init__(self, fill: Fill | None = None, judge: Judge | None = None) -> None:
         self._fill = fill
+        self._judge = judge
 
     def default(self, value: Object) -> None:
         """Fill in what the API fills in."""
@@ -88,8 +92,7 @@ class Strategy:
 
     def validate(self, value: Object, old: Object | None) -> Sequence[Complaint]:
         """Return what is wrong with a new object, or with a change of an old one."""
-        _ = value, old
-        return ()
+        return () if self._judge is None else list(self._judge(value, old))
 
     def validate_status(self, value: Object, old: Object) -> Sequence[Complaint]:
         """Return what is wrong with a status write."""

@@ -25,7 +25,7 @@ def admit_pod(backend: Backend, resource: Resource, pod: Object) -> None:
     _account(backend, resource, pod)
     _priority(backend, resource, pod)
     _runtime(backend, resource, pod)
-    _tolerate_absence(spec)
+    tolerate_absence(spec)
     apply_limits(backend, resource, pod)
 
 
@@ -94,7 +94,8 @@ def _runtime(backend: Backend, resource: Resource, pod: Object) -> None:
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *scheduling["tolerations"]]
 
 
-def _tolerate_absence(spec: Object) -> None:
+def tolerate_absence(spec: Object) -> None:
+    """Let a pod stay for a while on a node that has gone quiet, unless it says otherwise."""
     given = spec.get("tolerations") or []
     for key in _ABSENCES:
         if not any(

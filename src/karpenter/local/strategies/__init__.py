@@ -16,6 +16,7 @@ from karpenter.local.strategies.services import ServiceStrategy
 from karpenter.local.strategies.storage import ClaimStrategy, VolumeStrategy
 from karpenter.local.strategies.traits import with_traits
 from karpenter.local.strategy import Strategy
+from karpenter.local.validation.registry import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,7 @@ _SPECIAL: dict[str, type[Strategy]] = {
 
 
 def _strategy(table: str) -> Strategy:
-    return with_traits(table, _SPECIAL.get(table, Strategy)(DEFAULTS.get(table)))
+    return with_traits(table, _SPECIAL.get(table, Strategy)(DEFAULTS.get(table), RULES.get(table)))
 
 
 BUILT_IN: Mapping[str, Strategy] = {resource.table: _strategy(resource.table) for resource in RESOURCES}

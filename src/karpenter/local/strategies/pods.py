@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.local.admission.pods import admit_pod
+from karpenter.local.admission.pods import admit_pod, tolerate_absence
 from karpenter.local.qos import qos_class
 from karpenter.local.strategy import Strategy
 
@@ -24,6 +24,8 @@ class PodStrategy(Strategy):
         """Give a new pod its account, its priority and its tolerations."""
         if old is None:
             admit_pod(backend, resource, value)
+        else:
+            tolerate_absence(value["spec"])
 
     def prepare_create(self, resource: Resource, value: Object) -> None:
         """Begin pending; a gated pod says so at once."""

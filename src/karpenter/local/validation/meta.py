@@ -17,7 +17,7 @@ _MAX_ANNOTATIONS = 256 * 1024
 
 _NAME_RULES: dict[str, Callable[[str], names.Sentences]] = {
     "namespaces": names.label,
-    "services": names.label_1035,
+    "services": names.label,
     "roles.rbac.authorization.k8s.io": names.path_segment,
     "rolebindings.rbac.authorization.k8s.io": names.path_segment,
     "clusterroles.rbac.authorization.k8s.io": names.path_segment,
@@ -91,14 +91,16 @@ def _contents(meta: dict[str, Any], path: str) -> Iterator[Complaint]:
             why = "name is neither a standard finalizer name nor is it fully qualified"
             yield bad(f"{path}.finalizers[{index}]", finalizer, why)
     controllers = [ref for ref in meta.get("ownerReferences") or () if ref.get("controller")]
-    for index, ref in enumerate(meta.get("ownerReferences") or ()):
+    for ref in meta.get("ownerReferences") or ():
         for key in ("apiVersion", "kind", "name", "uid"):
             if not ref.get(key):
-                yield required(f"{path}.ownerReferences[{index}].{key}", f"{key} must not be empty")
+                why = "version must not be empty" if key == "apiVersion" else "must not be empty"
+                yield bad(f"{path}.ownerReferences.{key}", "", why)
     if len(controllers) > 1:
         yield bad(
             f"{path}.ownerReferences",
             meta["ownerReferences"],
             'Only one reference can have Controller set to true. Found "true" in references for '
-            f"{controllers[0].get('name')} and {controllers[1].get('name')}",
+            f"{controllers[0].get('kind')}/{controllers[0].get('name')} and "
+            f"{controllers[1].get('kind')}/{controllers[1].get('name')}",
         )

@@ -126,7 +126,7 @@ def qualified(text: str) -> Sentences:
         case _:
             return (
                 _example(
-                    "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
+                    "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
                     "an alphanumeric character",
                     _NAME_PART,
                     "MyName",
@@ -138,7 +138,7 @@ def qualified(text: str) -> Sentences:
     if not name:
         found.append("name part must be non-empty")
     elif len(name) > LONGEST_LABEL:
-        found.append(f"name part must be no more than {LONGEST_LABEL} characters")
+        found.append(f"name part must be no more than {LONGEST_LABEL} bytes")
     if not _is_name_part(name):
         found.append(_BAD_NAME_PART)
     return tuple(found)
@@ -148,7 +148,7 @@ def qualified(text: str) -> Sentences:
 def value(text: str) -> Sentences:
     """Judge a label's value."""
     bad = () if _is_value(text) else (_BAD_VALUE,)
-    return (*_longer(text, LONGEST_LABEL), *bad)
+    return (*_longer(text, LONGEST_LABEL, "bytes"), *bad)
 
 
 @lru_cache(maxsize=4096)
