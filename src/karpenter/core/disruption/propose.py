@@ -17,7 +17,7 @@ from karpenter.api.labels import CAPACITY_TYPE, NODEPOOL, ZONE
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.placement import Toleration
 from karpenter.api.pod import Pod, PodSpec
-from karpenter.core.disruption import upstream
+from karpenter.core.disruption import search, upstream
 from karpenter.core.disruption.candidates import survey
 from karpenter.core.disruption.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, Command, Kept, Verdict
 from karpenter.core.disruption.consolidation import Consolidation, PoolTotals, Refused
@@ -197,7 +197,12 @@ class _Pass:
         ready = [c for c in self._survey.candidates if not c.is_empty and not self._not_yet(c)]
         self._note_budget(ready, headroom)
         consolidation = self._consolidation()
-        command = upstream.consolidate(ready, consolidation, headroom, self._stop)
+        if self._rules.strategy == "upstream":
+            command = upstream.consolidate(ready, consolidation, headroom, self._stop)
+        else:
+            command = search.consolidate(
+                ready, consolidation, self._simulator, lambda: self._headroom(UNDERUTILIZED), self._stop
+            )
         return [command] if command is not None else []
 
     def _stop(self) -> bool:

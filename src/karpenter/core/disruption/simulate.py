@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.intake.intake import Policy
-    from karpenter.core.scheduling.problem import Existing, Options
+    from karpenter.core.scheduling.problem import Existing, Options, Problem
     from karpenter.core.state.guards import Guards
     from karpenter.core.state.nodes import StateNode
     from karpenter.core.state.view import ClusterView
@@ -76,6 +76,20 @@ class Simulator:
         self._staying = {
             pod.key: Located(pod, self._homes[pod.key]) for pod in self._base.pods if pod.key in self._homes
         }
+
+    def as_it_is(self) -> Problem:
+        """Return the cluster with every pod in its place, and all pods that could move as pods to place."""
+        return msgspec.structs.replace(
+            self._base,
+            pods=tuple(pod for pod in self._base.pods if pod.key in self._homes),
+            nodes=self._for_savings,
+            located=(*self._base.located, *self._staying.values()),
+            moved=frozenset(self._homes),
+        )
+
+    def is_movable(self, candidate: Candidate) -> bool:
+        """Return whether none of a machine's pods was turned away before looking for a place."""
+        return not any(pod.key in self._turned_away for pod in candidate.movable)
 
     def without(self, candidates: Sequence[Candidate], *, savings: bool = True) -> Outcome:
         """Return what becomes of the pods if these machines go; `savings` keeps them off quiet nodes."""

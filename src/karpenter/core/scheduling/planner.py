@@ -81,14 +81,14 @@ def _is_movable(run: Run, claim: int, wishes: list[Wish]) -> bool:
         for asked in wish.demands.hosts:
             if asked.group.kind is Kind.NEAR:
                 return False
-        for key in _entangled(run, wish):
+        for key in entangled(run, wish):
             domains = state.domains(key)
             if domains is None or len(domains) != 1:
                 return False
     return True
 
 
-def _entangled(run: Run, wish: Wish) -> set[str]:
+def entangled(run: Run, wish: Wish) -> set[str]:
     """Return the topology keys on which these pods limit, or count for, somebody."""
     keys = {asked.group.key for asked in wish.demands.domains}
     return keys | {group.key for group in run.counting(wish) if not group.by_host}
@@ -139,7 +139,7 @@ def _demand(first: Run, second: Run, movable: list[int]) -> dict[Template, Count
         parts = found.setdefault(state.template, Counter())
         for wish, count in moves[claim]:
             pins = NOTHING_REQUIRED
-            for key in sorted(_entangled(first, wish)):
+            for key in sorted(entangled(first, wish)):
                 domains = state.domains(key)
                 assert domains is not None
                 pins = pins.intersect(Requirements.only(key, domains))
