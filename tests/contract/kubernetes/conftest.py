@@ -5,15 +5,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.kubernetes.api import Api, done
+from tests.contract.kubernetes.api import Api, done, eventually
 from tests.contract.kubernetes.servers import Running, embedded, real
 from tests.contract.kubernetes.wire import Wire
 
 
 @pytest.fixture(scope="session")
-def embedded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def embedded_server() -> Iterator[Running]:
     """Our server, started once."""
-    with embedded(tmp_path_factory.mktemp("embedded")) as running:
+    with embedded() as running:
         yield running
 
 
@@ -49,3 +49,20 @@ def api(server: Running) -> Iterator[Api]:
         client.send("DELETE", f"/api/v1/namespaces/{unique}")
     finally:
         wire.close()
+
+
+@pytest.fixture
+def empty_cluster(api: Api) -> Iterator[None]:
+    """A cluster without nodes, and without pods that the scheduler could mistake for this test's."""
+
+    def quiet() -> bool:
+        pods = done(api.find(api.everywhere("pods")))["items"]
+        for each in pods:
+            where = api.path("pods", each["metadata"]["name"], namespace=each["metadata"]["namespace"])
+            api.send("DELETE", where, gracePeriodSeconds=0)
+        return not pods and not done(api.find("nodes"))["items"]
+
+    eventually(quiet)
+    yield
+    api.clean()
+    done(api.delete_all("pods", gracePeriodSeconds=0))

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from karpenter.local.kubelet.settings import UNMANAGED
+
 Object = dict[str, Any]
 
 NOBODY = "nobody"
@@ -88,9 +90,9 @@ def budget(name: str, labels: dict[str, str], **spec: Any) -> Object:
 
 
 def node(name: str, *, labels: dict[str, str] | None = None, spec: Object | None = None) -> Object:
-    """Return a Node, before any kubelet has reported on it."""
-    body = {"apiVersion": "v1", "kind": "Node", "metadata": meta(name, labels=labels or {})}
-    return {**body, "spec": spec or {}}
+    """Return a Node before any kubelet has reported on it; none will, because the tests do it themselves."""
+    metadata = meta(name, labels=labels or {}, annotations={UNMANAGED: "none"})
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec or {}}
 
 
 def lease(name: str, **metadata: Any) -> Object:

@@ -16,9 +16,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from karpenter.local.http import HttpFront
+from karpenter.local.cluster import LocalCluster
 from karpenter.local.real import RealControlPlane, find_binaries
-from karpenter.local.server import Server
 from tests.contract.kubernetes.wire import Address
 
 T = TypeVar("T")
@@ -53,15 +52,16 @@ class Loop:
 
 
 @contextmanager
-def embedded(_: Path) -> Iterator[Running]:
-    """Run our server, its controllers and its scheduler."""
+def embedded() -> Iterator[Running]:
+    """Run our server, its controllers and its scheduler; the tests' nodes want no kubelet."""
     loop = Loop()
-    server = Server()
-    front = HttpFront(server)
-    loop.run(front.start())
+    cluster = LocalCluster(http=True)
+    loop.run(cluster.__aenter__())
+    front = cluster.front
+    assert front is not None
 
     async def compact() -> None:
-        server.store.compact()
+        cluster.server.store.compact()
 
     try:
         yield Running(
@@ -70,7 +70,7 @@ def embedded(_: Path) -> Iterator[Running]:
             compact=lambda: loop.run(compact()),
         )
     finally:
-        loop.run(front.stop())
+        loop.run(cluster.__aexit__(None, None, None))
         loop.close()
 
 
