@@ -13,7 +13,7 @@ import msgspec
 
 from karpenter.api.labels import BUFFER_FAKE_POD, BUFFER_NAME, BUFFER_NAMESPACE
 from karpenter.api.meta import ObjectMeta
-from karpenter.api.pod import Pod
+from karpenter.api.pod import Pod, PodTemplateSpec
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.resources import parse_resources, pod_requests
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from karpenter.api.buffer import CapacityBuffer
-    from karpenter.api.pod import PodTemplateSpec
     from karpenter.api.workloads import Deployment, ReplicaSet, StatefulSet
     from karpenter.core.state.view import ClusterView
 

@@ -24,7 +24,7 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import add, merge
 from karpenter.core.model.taints import tolerates
 from karpenter.core.scheduling.intake.amounts import impossible, uncountable
-from karpenter.core.scheduling.templates import daemon_of
+from karpenter.core.scheduling.templates import Daemon, daemon_of
 from karpenter.core.state.pods import uses_devices
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from karpenter.api.placement import NodeAffinity
     from karpenter.api.workloads import DaemonSet
-    from karpenter.core.scheduling.templates import Daemon
     from karpenter.core.state.nodes import StateNode
     from karpenter.core.state.view import ClusterView
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from karpenter.api.labels import RESERVED
+from karpenter.api.placement import TopologySpreadConstraint
 from karpenter.core.model.catalog import InstanceType
 from karpenter.core.scheduling.intake import overlays
 from karpenter.core.scheduling.intake.amounts import uncountable
@@ -14,24 +15,21 @@ from karpenter.core.scheduling.intake.buffers import obstacle, virtual_pods
 from karpenter.core.scheduling.intake.daemons import daemons, expect
 from karpenter.core.scheduling.intake.nodes import countable, existing
 from karpenter.core.scheduling.intake.pods import evacuated, screen, waiting
-from karpenter.core.scheduling.intake.pools import as_pool, survey, usage
+from karpenter.core.scheduling.intake.pools import PoolState, as_pool, survey, usage
 from karpenter.core.scheduling.intake.spread import spread_defaults
+from karpenter.core.scheduling.plan import Refusal
 from karpenter.core.scheduling.problem import Located, Place, Problem
 from karpenter.core.state.guards import Guards
-from karpenter.core.state.nodes import state_nodes
+from karpenter.core.state.nodes import StateNode, state_nodes
 from karpenter.core.state.pods import is_active
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from karpenter.api.placement import TopologySpreadConstraint
     from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.scheduling.intake.pools import PoolState
-    from karpenter.core.scheduling.plan import Refusal
     from karpenter.core.scheduling.problem import Options
-    from karpenter.core.state.nodes import StateNode
     from karpenter.core.state.view import ClusterView
 
 

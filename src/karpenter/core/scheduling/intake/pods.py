@@ -8,11 +8,13 @@ the solver never sees a requirement it cannot read or an amount it cannot count.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from karpenter.api.labels import NODEPOOL
+from karpenter.api.pod import Pod
 from karpenter.api.validation.pods import check_pod
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.labels import RequirementError
@@ -26,13 +28,13 @@ from karpenter.core.state.pods import is_protected, runs_again, uses_devices, wa
 from karpenter.core.state.volumes import VolumeProblem, attached, reach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from karpenter.api.labels import LabelRules
     from karpenter.api.meta import LabelSelector
     from karpenter.api.placement import TopologySpreadConstraint
-    from karpenter.api.pod import Pod, PodSpec
+    from karpenter.api.pod import PodSpec
     from karpenter.core.state.guards import Guards
     from karpenter.core.state.nodes import StateNode
     from karpenter.core.state.view import ClusterView

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from karpenter.api.labels import NODEPOOL, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, node_class_label
+from karpenter.api.nodepool import NodePool
 from karpenter.base.duration import DurationError
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.labels import RequirementError
@@ -21,7 +22,6 @@ from karpenter.core.state.view import condition
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from karpenter.api.nodepool import NodePool
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.intake.overlays import Correction
     from karpenter.core.state.nodes import StateNode
