@@ -6,6 +6,7 @@ Amounts are written as manifests write them (``"500m"``, ``"2Gi"``), label keys 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -29,7 +30,7 @@ from karpenter.api.placement import (
 from karpenter.api.pod import Container, ContainerPort, Pod, PodSpec, ResourceRequirements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
 

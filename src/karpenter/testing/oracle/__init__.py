@@ -10,11 +10,16 @@ Whatever can be worked out from what has been placed is worked out anew each tim
 Where upstream leaves an answer to chance, or gives one that is known to be wrong, the
 oracle says what we mean instead:
 
-- a pool's limit on machines counts the machines of this run;
+- a pool's limits count the machines of this run, each as what it would be bought as, and
+  not as the largest that it could become;
 - among domains that a spread allows, one is chosen in which a machine can be had, the
   emptiest first, then the cheapest, then by name;
 - a pod counts for spread and affinity as soon as the domain of its claim is settled;
 - several constraints on one label are met together, not one after the other;
+- pods that wait for reserved capacity which is used up get other machines in the end,
+  after every other pod, as they would one round later;
+- a pod that asks for two values of one label at once is refused, also where no node has
+  that label;
 - claims with equally many pods are tried in the order in which they were opened.
 
 Shares nothing with the solver but the values of a problem and the algebra of labels,

@@ -64,17 +64,20 @@ class NodeBin:
 class Claim:
     """A machine that this run would launch."""
 
-    def __init__(self, pool: Pool, number: int, types: Iterable[InstanceType]) -> None:
+    def __init__(self, pool: Pool, number: int) -> None:
         self.pool = pool
         self.name = f"{pool.name} #{number}"
         self.requirements = pool.requirements
-        self.types = list(types)
+        self.types = list(pool.types)
         """What it could become, all things considered."""
 
-        self.sold = list(types)
+        self.sold = list(pool.types)
         """What it could become if only its labels counted, and not what is on it."""
 
         self.least = {each.key: each.min_values for each in pool.requirements if each.min_values}
+        self.anchor: InstanceType | None = None
+        """What it would be bought as: the cheapest that holds its pods and that the limits bear."""
+
         self.held: frozenset[str] = frozenset()
         self.pods: list[Pod] = []
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import PREFER_NO_SCHEDULE
 from karpenter.api.placement import Affinity, NodeAffinity, PodAffinity, Toleration
+from karpenter.core.model.labels import requirement
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 
 if TYPE_CHECKING:
@@ -60,6 +61,16 @@ class Reading:
         if not self.preferred_nodes:
             return self.strict
         return self.strict.intersect(_conditions(self.preferred_nodes[0].preference))
+
+    def contradicts_itself(self) -> bool:
+        """Say whether no node at all can be what the pod asks for, because it asks for two things at once."""
+        stated = [requirement(key, "In", [value]) for key, value in self.pod.spec.node_selector.items()]
+        for term in (*self.terms[:1], *(wish.preference for wish in self.preferred_nodes[:1])):
+            stated += [requirement(each.key, each.operator, each.values) for each in term.match_expressions]
+        return any(
+            self.requirements[each.key].operator == "DoesNotExist" and not each.tolerates_absence
+            for each in stated
+        )
 
     def all_near(self) -> list[PodAffinityTerm]:
         """Return the pods to be near to, by need or by wish."""

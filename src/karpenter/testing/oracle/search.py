@@ -6,12 +6,15 @@ Every check is made in the open, one after the other, on the whole list of insta
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from karpenter.api.labels import NODES, PREFER_NO_SCHEDULE, RESERVED
+from karpenter.core.model.catalog import InstanceType
 from karpenter.core.model.ports import first_clash, host_ports
+from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import fits, pod_requests
 from karpenter.core.model.taints import tolerates
 from karpenter.core.scheduling.problem import NO_VOLUMES
@@ -27,11 +30,10 @@ from karpenter.testing.oracle.reading import Reading
 from karpenter.testing.oracle.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from karpenter.api.pod import Pod
-    from karpenter.core.model.catalog import InstanceType, Offering
-    from karpenter.core.model.requirements import Requirements
+    from karpenter.core.model.catalog import Offering
     from karpenter.core.scheduling.problem import Pool, Problem
 
 
@@ -55,7 +57,10 @@ class NoReservedCapacity(Exception):  # noqa: N818  not an error of the program:
 def slow_solve(problem: Problem) -> Outcome:
     """Place every pod of a problem, one at a time."""
     search = _Search(problem)
-    refused = search.run()
+    refused = search.run(problem.pods)
+    if refused and search.strict and search.reserved_left:
+        search.strict = False
+        refused = search.run(refused)
     return Outcome(
         placed={each.name: tuple(p.key for p in each.pods) for each in search.nodes if each.pods},
         claims=tuple((each.pool.name, tuple(p.key for p in each.pods)) for each in search.claims),
@@ -72,6 +77,7 @@ class Fit(msgspec.Struct, frozen=True):
     sold: list[InstanceType]
     held: frozenset[str]
     least: dict[str, int]
+    anchor: InstanceType
 
 
 class _Search:
@@ -84,12 +90,13 @@ class _Search:
         self.topology = Topology(problem)
         self.nodes = [NodeBin(node) for node in problem.nodes]
         self.claims: list[Claim] = []
-        self.limits = {pool.name: dict(pool.limits) for pool in problem.pools}
         self.reserved_left = _reservations(problem)
+        self.strict = problem.options.reserved == "strict"
+        """Whether a pod that reserved capacity would suit waits for it rather than buying elsewhere."""
 
-    def run(self) -> list[Pod]:
+    def run(self, pods: Iterable[Pod]) -> list[Pod]:
         """Place pods until a whole round brings nothing; return those without a place."""
-        queue = sorted(self.problem.pods, key=_order)
+        queue = sorted(pods, key=_order)
         length_when_pushed: dict[str, int] = {}
         while queue:
             pod = queue.pop(0)
@@ -107,7 +114,9 @@ class _Search:
         avoided = any(t.effect == PREFER_NO_SCHEDULE for pool in self.problem.pools for t in pool.taints)
         while True:
             try:
-                if self._on_node(reading) or self._on_claim(reading) or self._on_new_claim(reading):
+                if reading.contradicts_itself():
+                    pass
+                elif self._on_node(reading) or self._on_claim(reading) or self._on_new_claim(reading):
                     return True
             except NoReservedCapacity:
                 return False
@@ -164,35 +173,20 @@ class _Search:
 
     def _on_new_claim(self, reading: Reading) -> bool:
         for pool in self.problem.pools:
-            left = self.limits[pool.name]
-            if left.get(NODES, 1) <= 0:
+            if len(self._claims_of(pool)) >= pool.limits.get(NODES, sys.maxsize):
                 continue
-            resources = {name: amount for name, amount in left.items() if name != NODES}
-            within = [
-                kind
-                for kind in pool.types
-                if all(kind.capacity.get(name, 0) <= amount for name, amount in resources.items())
-            ]
-            claim = Claim(pool, len(self.claims) + 1, within)
+            claim = Claim(pool, len(self.claims) + 1)
             found = self._fit(claim, reading, is_new=True)
             if found is not None:
                 self.claims.append(claim)
                 self._take(claim, reading.pod, found)
-                for name in resources:
-                    left[name] -= max(kind.capacity.get(name, 0) for kind in claim.types)
-                if NODES in left:
-                    left[NODES] -= 1
                 return True
         return False
 
     def _take(self, claim: Claim, pod: Pod, fit: Fit) -> None:
         claim.pods.append(pod)
-        claim.requirements, claim.types, claim.sold, claim.least = (
-            fit.requirements,
-            fit.types,
-            fit.sold,
-            fit.least,
-        )
+        claim.requirements, claim.least = fit.requirements, fit.least
+        claim.types, claim.sold, claim.anchor = fit.types, fit.sold, fit.anchor
         for each in claim.held - fit.held:
             self.reserved_left[each] += 1
         for each in fit.held - claim.held:
@@ -211,7 +205,8 @@ class _Search:
         for requirements in self._ways(claim, reading):
             sold = self._sold(claim, pod, requirements)
             names = {kind.name for kind in sold}
-            types = [k for k in claim.types if k.name in names and self._has_room(claim, k, pod)]
+            roomy = [k for k in claim.types if k.name in names and self._has_room(claim, k, pod)]
+            types = [kind for kind in roomy if self._is_within_limits(claim, kind)]
             if not types or self._least(claim, types, is_new=is_new) is None:
                 continue
             try:
@@ -222,7 +217,7 @@ class _Search:
             types = [kind for kind in types if self._offers(kind, requirements, held)]
             least = self._least(claim, types, is_new=is_new)
             if types and least is not None:
-                return Fit(requirements, types, sold, held, least)
+                return Fit(requirements, roomy, sold, held, least, self._cheapest(types, requirements, held))
         if refusal is not None:
             raise refusal
         return None
@@ -268,7 +263,7 @@ class _Search:
         """Return the reservations that the claim would hold."""
         suiting = {each for kind in types for each in reserved_ids(kind, requirements, self.known)}
         held = frozenset(each for each in suiting if each in claim.held or self.reserved_left[each] > 0)
-        if self.options.reserved == "strict" and not held and (suiting or claim.held):
+        if self.strict and not held and (suiting or claim.held):
             raise NoReservedCapacity
         return held
 
@@ -280,10 +275,30 @@ class _Search:
             if (each.reservation_id in held if held else each.capacity_type != RESERVED)
         ]
 
+    def _cheapest(
+        self, types: list[InstanceType], requirements: Requirements, held: frozenset[str]
+    ) -> InstanceType:
+        """Return the first of the types that can be bought cheapest."""
+        return min(types, key=lambda kind: min(o.price for o in self._offers(kind, requirements, held)))
+
     def price(self, claim: Claim) -> float:
-        """Return the price of the cheapest machine that a claim could become."""
-        kinds = [self._offers(kind, claim.requirements, claim.held) for kind in claim.types]
-        return min(each.price for offered in kinds for each in offered)
+        """Return the price of the machine that a claim would be bought as."""
+        assert claim.anchor is not None
+        return min(each.price for each in self._offers(claim.anchor, claim.requirements, claim.held))
+
+    # Limits.
+
+    def _claims_of(self, pool: Pool) -> list[Claim]:
+        return [claim for claim in self.claims if claim.pool is pool]
+
+    def _is_within_limits(self, claim: Claim, kind: InstanceType) -> bool:
+        """Say whether a claim may become a type, beside what the other claims of its pool take."""
+        others = [each.anchor for each in self._claims_of(claim.pool) if each is not claim]
+        for name, most in claim.pool.limits.items():
+            taken = sum(other.capacity.get(name, 0) for other in others if other is not None)
+            if name != NODES and kind.capacity.get(name, 0) + taken > most:
+                return False
+        return True
 
 
 def _order(pod: Pod) -> tuple[int, int, float, str]:

@@ -15,8 +15,9 @@ import msgspec
 
 from karpenter.api.labels import HOSTNAME
 from karpenter.api.meta import LabelSelectorRequirement
+from karpenter.api.placement import Toleration
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.model.selectors import EVERYTHING, parse_selector
+from karpenter.core.model.selectors import EVERYTHING, Selector, parse_selector
 from karpenter.core.model.taints import tolerates
 from karpenter.testing.oracle.bins import Claim, fitting_offerings, possible_values
 from karpenter.testing.oracle.reading import alternatives, required_apart
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import LabelSelector
     from karpenter.api.node import Taint
-    from karpenter.api.placement import PodAffinityTerm, Toleration, TopologySpreadConstraint
+    from karpenter.api.placement import PodAffinityTerm, TopologySpreadConstraint
     from karpenter.api.pod import Pod
-    from karpenter.core.model.selectors import Selector
     from karpenter.core.scheduling.problem import Problem
     from karpenter.testing.oracle.bins import NodeBin
     from karpenter.testing.oracle.reading import Reading

@@ -43,8 +43,8 @@ VALUES: Final = {
     labels.ARCH: (labels.AMD64, labels.ARM64),
     TEAM: TEAMS,
 }
-CPUS: Final = (100, 200, 300, 400, 600, 900, 1100, 1500, 1900, 2500, 3500, 9000)
-MEMORIES: Final = ("64Mi", "256Mi", "1Gi", "3Gi", "7Gi")
+CPUS: Final = (100, 150, 200, 300, 400, 600, 700, 900, 1100, 1500, 1900, 2500, 3500, 9000)
+MEMORIES: Final = ("64Mi", "128Mi", "256Mi", "512Mi", "1Gi", "2Gi", "5Gi")
 PORTS: Final = (8080, 8443)
 
 

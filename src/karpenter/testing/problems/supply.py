@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from karpenter.testing.builders import Standing
     from karpenter.testing.problems.mix import Mix
 
-CORES: Final = (1, 2, 4, 8)
+CORES: Final = (2, 4, 8, 16)
 GIB_PER_CORE: Final = (1, 2, 4)
 TAINTS: Final = (
     taint("dedicated"),
@@ -63,7 +63,7 @@ def _types(draw: st.DrawFn, mix: Mix, cores: int, ratio: int, arch: str) -> Inst
         f"{arch[:3]}-{cores}x{cores * ratio}",
         cpu=cores,
         memory=cores * ratio,
-        pods=draw(st.sampled_from((3, 8, 110))),
+        pods=draw(st.sampled_from((110, 12, 4))),
         arch=arch,
         sold=sold,
         resources={GPU: 1} if draw(seldom(4)) else None,
@@ -110,7 +110,7 @@ def pools(draw: st.DrawFn, mix: Mix, types: tuple[InstanceType, ...], number: in
 
 @st.composite
 def _taints(draw: st.DrawFn, mix: Mix) -> tuple[Taint, ...]:
-    if not mix.taints or not draw(seldom(3)):
+    if not mix.taints or not draw(seldom(4)):
         return ()
     return (draw(st.sampled_from(TAINTS)),)
 
@@ -137,8 +137,8 @@ def nodes(draw: st.DrawFn, mix: Mix, number: int) -> Standing:
         node_labels={TEAM: draw(st.sampled_from(TEAMS))} if draw(st.booleans()) else None,
         taints=draw(_taints(mix)),
         free={
-            "cpu": draw(st.sampled_from(("0", "500m", "2", "4"))),
-            "pods": draw(st.sampled_from(("0", "2", "20"))),
+            "cpu": draw(st.sampled_from(("4", "2", "500m", "0"))),
+            "pods": draw(st.sampled_from(("20", "3", "0"))),
         },
         ports=(HostPort(8080),) if mix.ports and draw(seldom(4)) else (),
         volumes={DRIVER: attached} if mix.volumes else None,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import msgspec
 from hypothesis import strategies as st
 
-from karpenter.core.scheduling.problem import Options
+from karpenter.api.pod import Pod
+from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter.testing.builders import problem, replicas
 from karpenter.testing.problems import demand, supply
 from karpenter.testing.problems.mix import EVERYTHING, NAMESPACES, seldom
 
 if TYPE_CHECKING:
-    from karpenter.api.pod import Pod
-    from karpenter.core.scheduling.problem import PodVolumes, Problem
+    from karpenter.core.scheduling.problem import Problem
     from karpenter.testing.problems.mix import Mix
 
 
