@@ -13,18 +13,19 @@ import msgspec
 import numpy as np
 
 from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
+from karpenter.core.scheduling.bits import to_bits
 from karpenter.core.scheduling.decode import ClaimFitting
 from karpenter.core.scheduling.plan import Purchase
 from karpenter.core.scheduling.scarce import falls_short, variety
-from karpenter.core.scheduling.universe import to_bits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from karpenter.core.scheduling.bits import Bits
     from karpenter.core.scheduling.plan import NewNode
-    from karpenter.core.scheduling.universe import Bits, Universe
+    from karpenter.core.scheduling.universe import Universe
 
 _WAYS: Final = (RESERVED, SPOT, ON_DEMAND)
 

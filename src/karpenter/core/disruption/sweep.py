@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from karpenter.core.scheduling.planner import entangled
 from karpenter.core.scheduling.run import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.domains import Group
     from karpenter.core.scheduling.problem import Problem
     from karpenter.core.scheduling.wishes import Wish
+
+
+_FEW: Final = 24
+"""Destinations that are looked at before all of them are put in order."""
 
 
 class Trial(NamedTuple):
@@ -66,7 +70,9 @@ class Fleet:
         self._open = np.ones(self._run.nodes.count, bool) & ~self._run.quiet
         self._suits: dict[int, NDArray[np.bool_]] = {}
         self._domains: dict[str, NDArray[np.object_]] = {}
-        self._size = np.maximum(self._run.nodes.free.max(axis=1, initial=1), 1).astype(np.float64)
+        size = np.maximum(self._run.nodes.free.max(axis=1, initial=1), 1).astype(np.float64)
+        self._scale = 1 / size
+        self._spare = self._scale @ self._run.nodes.free
 
     def sweep(self, headroom: Headroom, stop: Callable[[], bool]) -> list[Candidate]:
         """Return the machines that should go, the best first."""
@@ -136,16 +142,11 @@ class Fleet:
         nodes = np.flatnonzero(fine)
         if not len(nodes):
             return count
-        caps = wish.host_caps(0, run.nodes.count)
-        spare = (run.nodes.free[:, nodes] / self._size[:, None]).sum(axis=0)
-        for node in nodes[np.argsort(spare, kind="stable")].tolist():
+        for node in self._fullest_first(nodes):
             used = taken.get(node)
             free = run.nodes.free[:, node] if used is None else run.nodes.free[:, node] - used
-            most = min(
-                (int(f) // w for f, w in zip(free.tolist(), each.want, strict=True) if w > 0), default=0
-            )
-            if caps is not None:
-                most = min(most, int(caps[node]))
+            most = min((f // w for f, w in zip(free.tolist(), each.want, strict=True) if w > 0), default=0)
+            most = min(most, wish.host_cap(node)) if most > 0 else 0
             if most <= 0 or not run.fits_ports(wish, node) or not run.fits_volumes(wish, node):
                 continue
             some = min(most, count)
@@ -155,6 +156,16 @@ class Fleet:
             if not count:
                 break
         return count
+
+    def _fullest_first(self, nodes: NDArray[np.int64]) -> Iterator[int]:
+        """Yield nodes from the fullest on; most callers need only the first few."""
+        spare = self._spare[nodes]
+        if len(nodes) > _FEW:
+            first = np.argpartition(spare, _FEW)[:_FEW]
+            yield from nodes[first[np.argsort(spare[first], kind="stable")]].tolist()
+            spare[first] = np.inf
+        order = np.argsort(spare, kind="stable")
+        yield from nodes[order[np.isfinite(spare[order])]].tolist()
 
     def _suiting(self, wish: Wish) -> NDArray[np.bool_]:
         found = self._suits.get(wish.of.number)
@@ -195,7 +206,8 @@ class Fleet:
                 state = reached
             else:
                 universe = template.universe
-                fine = (universe.room >= total).all(axis=1)[universe.owner] & universe.flags(state.bits)
+                roomy = np.asarray((universe.room >= total).all(axis=1), bool)
+                fine = roomy[universe.owner] & universe.flags(state.bits)
                 if fine.any():
                     return float(universe.price[fine].min())
         return None
@@ -206,6 +218,7 @@ class Fleet:
         for number, node, count in trial.shifts:
             wish = run.wishes[number][0]
             run.nodes.take(node, wish.of.vector, count)
+            self._spare[node] = self._scale @ run.nodes.free[:, node]
             for group in run.counting(wish):
                 self._recount(group, at, node, count)
 

@@ -66,7 +66,7 @@ def values(market: Market, free: NDArray[np.float64] | None = None) -> Values:
 
 def _dearest_alone(market: Market) -> float:
     """Return what the dearest item costs at least by itself, with whole pods on each machine."""
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         most = np.where(market.want > 0, market.room[:, None] / market.want, np.inf).min(axis=2)
     most = np.minimum(np.floor(most + 1e-9), market.cap)
     price = np.where(market.fits & (most > 0), market.price[:, None] / np.maximum(most, 1.0), np.inf).min(

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from karpenter.core.scheduling.universe import Bits
+from karpenter.core.scheduling.bits import Bits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

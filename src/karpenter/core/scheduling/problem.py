@@ -11,7 +11,7 @@ How a problem is put together from cluster objects is in ``core.state``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 

@@ -19,9 +19,9 @@ from karpenter.core.scheduling.market import Item, market
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from karpenter.core.scheduling.bits import Bits
     from karpenter.core.scheduling.run import Run
     from karpenter.core.scheduling.templates import Template
-    from karpenter.core.scheduling.universe import Bits
     from karpenter.core.scheduling.wishes import Wish
 
 

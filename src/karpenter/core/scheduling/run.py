@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.model.ports import HostPort
+    from karpenter.core.scheduling.bits import Bits
     from karpenter.core.scheduling.domains import Group
     from karpenter.core.scheduling.encode import Encoded
     from karpenter.core.scheduling.templates import Template
-    from karpenter.core.scheduling.universe import Bits
     from karpenter.core.scheduling.wishes import Wish
 
 

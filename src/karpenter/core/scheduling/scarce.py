@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karpenter.api.labels import RESERVED
-from karpenter.core.scheduling.universe import to_bits
+from karpenter.core.scheduling.bits import to_bits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karpenter.core.scheduling.bits import Bits
     from karpenter.core.scheduling.states import State
     from karpenter.core.scheduling.templates import Template
-    from karpenter.core.scheduling.universe import Bits
 
 
 def fitting(state: State, total: Sequence[int]) -> Bits:

@@ -20,8 +20,9 @@ from karpenter.core.model.requirements import Requirements
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
+    from karpenter.core.scheduling.bits import Bits
     from karpenter.core.scheduling.templates import Template
-    from karpenter.core.scheduling.universe import Amounts, Bits
+    from karpenter.core.scheduling.universe import Amounts
 
 
 class State:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from karpenter.api.pod import Pod
+    from karpenter.core.scheduling.bits import Bits
     from karpenter.core.scheduling.problem import Pool
-    from karpenter.core.scheduling.universe import Bits
 
 _READY: Final = Requirements.of(
     [requirement(REGISTERED, "In", ["true"]), requirement(INITIALIZED, "In", ["true"])]
@@ -72,7 +72,7 @@ class Template:
     ) -> None:
         self.number = number
         self.pool = pool
-        self.universe = Universe(pool.types, axis, well_known - pool.requirements.keys())
+        self.universe = Universe(pool.types, axis, frozenset(well_known - pool.requirements.keys()))
         self.overhead: list[dict[str, int]] = [{} for _ in pool.types]
         self.ports: list[tuple[HostPort, ...]] = [()] * len(pool.types)
         for daemon in daemons:

@@ -70,7 +70,7 @@ class Topology:
         self._groups: dict[GroupKey, Group] = {}
         self._bins = {node.name: number for number, node in enumerate(problem.nodes)}
         self._places = {place.name: place for place in problem.places}
-        self._crowds = _crowds(problem)
+        self._crowds = _Crowds(problem)
         self._admitted: dict[tuple[NodeFilter, str], bool] = {}
         self._pickers = _Picker()
         self._keepers = _Picker()
@@ -185,8 +185,8 @@ class Topology:
             self._know_domains(group)
         if group.kind is Kind.KEPT_OFF:
             return
-        for (namespace, _), crowd in self._crowds.items():
-            if group.selects(namespace, crowd.labels):
+        for crowd in self._crowds.that_may_match(group):
+            if group.selects(crowd.namespace, crowd.labels):
                 for node, count in crowd.nodes.items():
                     self._count(group, node, count)
 
@@ -219,19 +219,39 @@ class Topology:
 class _Crowd(msgspec.Struct):
     """Running pods with the same labels, per node."""
 
+    namespace: str
     labels: dict[str, str]
     nodes: Counter[str]
 
 
-def _crowds(problem: Problem) -> dict[tuple[str, frozenset[tuple[str, str]]], _Crowd]:
-    found: dict[tuple[str, frozenset[tuple[str, str]]], _Crowd] = {}
-    for located in problem.located:
-        meta = located.pod.metadata
-        key = (meta.namespace, frozenset(meta.labels.items()))
-        if key not in found:
-            found[key] = _Crowd(meta.labels, Counter())
-        found[key].nodes[located.node] += 1
-    return found
+class _Crowds:
+    """All running pods, found by their labels."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._all: dict[tuple[str, frozenset[tuple[str, str]]], _Crowd] = {}
+        self._by_pair: dict[tuple[str, str], list[_Crowd]] = {}
+        for located in problem.located:
+            meta = located.pod.metadata
+            key = (meta.namespace, frozenset(meta.labels.items()))
+            crowd = self._all.get(key)
+            if crowd is None:
+                crowd = self._all[key] = _Crowd(meta.namespace, meta.labels, Counter())
+                for pair in meta.labels.items():
+                    self._by_pair.setdefault(pair, []).append(crowd)
+            crowd.nodes[located.node] += 1
+
+    def that_may_match(self, group: Group) -> Iterable[_Crowd]:
+        pair = _pair(group)
+        return self._all.values() if pair is None else self._by_pair.get(pair, ())
+
+
+def _pair(group: Group) -> tuple[str, str] | None:
+    """Return a label that every pod of a group must have, if its selector names one."""
+    for condition in group.spec.selector.conditions or ():
+        if not condition.negated and condition.values is not None and len(condition.values) == 1:
+            (value,) = condition.values
+            return condition.key, value
+    return None
 
 
 class _Picker:
@@ -242,12 +262,11 @@ class _Picker:
         self._others: list[Group] = []
 
     def add(self, group: Group) -> None:
-        for condition in group.spec.selector.conditions or ():
-            if not condition.negated and condition.values is not None and len(condition.values) == 1:
-                (value,) = condition.values
-                self._by_pair.setdefault((condition.key, value), []).append(group)
-                return
-        self._others.append(group)
+        pair = _pair(group)
+        if pair is None:
+            self._others.append(group)
+        else:
+            self._by_pair.setdefault(pair, []).append(group)
 
     def pick(self, namespace: str, labels: dict[str, str]) -> Iterator[Group]:
         for pair in labels.items():
