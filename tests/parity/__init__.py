@@ -1,0 +1,1 @@
+"""Behaviour scenarios: a cluster, and what must come out of ``karpenter plan``."""
