@@ -22,7 +22,9 @@ numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)
 
 def shown(instrument: Instrument) -> dict[tuple[str, ...], float]:
     """Return the samples by suffix and label values."""
-    return {(each.suffix, *each.labels.values()): each.value for each in instrument.samples()}
+    return {
+        (each.suffix, *each.values, *filter(None, [each.last])): each.value for each in instrument.samples()
+    }
 
 
 def summary(clock: HandClock, most: int = 1000) -> Summary:
@@ -37,7 +39,7 @@ def test_a_counter_counts_per_series() -> None:
     counter.add(2.5, zone="a")
     counter.add(zone="b")
 
-    assert shown(counter) == {("_total", "a"): 3.5, ("_total", "b"): 1.0}
+    assert shown(counter) == {("", "a"): 3.5, ("", "b"): 1.0}
     assert (counter.value(zone="a"), counter.value(zone="c")) == (3.5, 0.0)
 
 
@@ -102,11 +104,11 @@ def test_a_histogram_counts_in_buckets() -> None:
         histogram.observe(value)
 
     assert list(histogram.samples()) == [
-        Sample("_bucket", {"le": "1"}, 2),
-        Sample("_bucket", {"le": "2.5"}, 3),
-        Sample("_bucket", {"le": "+Inf"}, 4),
-        Sample("_sum", {}, 12.5),
-        Sample("_count", {}, 4),
+        Sample("_bucket", (), 2, "1"),
+        Sample("_bucket", (), 3, "2.5"),
+        Sample("_bucket", (), 4, "+Inf"),
+        Sample("_sum", (), 12.5),
+        Sample("_count", (), 4),
     ]
     assert histogram.count() == 4
 

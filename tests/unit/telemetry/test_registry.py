@@ -12,6 +12,7 @@ from karpenter.telemetry.metrics import (
     nodes,
     pods,
     runtime,
+    scheduler,
 )
 from karpenter.telemetry.metrics.declaring import counter, gauge
 from karpenter.telemetry.metrics.registry import UndeclaredMetric
@@ -60,6 +61,35 @@ def test_quantiles_show() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(3, "3.0", id="whole"),
+        pytest.param(1e21, "1e+21", id="large"),
+        pytest.param(float("inf"), "+Inf", id="endless"),
+        pytest.param(float("-inf"), "-Inf", id="endlessly small"),
+        pytest.param(float("nan"), "NaN", id="no number"),
+    ],
+)
+def test_numbers(value: float, expected: str) -> None:
+    """Numbers are written as Prometheus spells them."""
+    metrics = Metrics(clock=HandClock())
+    metrics[scheduler.IGNORED_PODS].set(value)
+
+    assert f"\nkarpenter_scheduler_ignored_pods_count {expected}\n" in text(metrics)
+
+
+def test_a_flood_of_series_comes_in_pieces() -> None:
+    """Nobody has to wait for twenty thousand series at once, and none is lost between two pieces."""
+    metrics = Metrics(clock=HandClock())
+    for number in range(2500):
+        metrics[pods.UNBOUND_TIME].set(1.0, name=f"web-{number}", namespace="default")
+    parts = list(metrics.parts())
+
+    assert max(part.count("\n") for part in parts) <= 1000
+    assert "".join(parts).count("karpenter_pods_unbound_time_seconds{") == 2500
+
+
 def test_at_the_start() -> None:
     """Before anything happens, the build is shown, and the timeouts that alerts look for are zero."""
     metrics = Metrics(clock=HandClock())
@@ -67,7 +97,7 @@ def test_at_the_start() -> None:
 
     assert names == {"karpenter_build_info", "karpenter_voluntary_disruption_consolidation_timeouts"}
     assert metrics[disruption.CONSOLIDATION_TIMEOUTS].value(consolidation_type="multi") == 0.0
-    assert f'version="{__version__}"}} 1.0' in text(metrics)
+    assert f'karpenter_build_info{{version="{__version__}",' in text(metrics)
 
 
 def test_everything_can_be_read_back() -> None:

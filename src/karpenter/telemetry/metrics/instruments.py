@@ -12,9 +12,7 @@ import math
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
-
-import msgspec
+from typing import ClassVar, Final, NamedTuple
 
 WINDOW: Final = 600.0
 """Seconds that a summary looks back, for its quantiles only: sums and counts are for ever."""
@@ -26,12 +24,14 @@ Values = tuple[str, ...]
 """The values of a series' labels, in the order of their declaration."""
 
 
-class Sample(msgspec.Struct, frozen=True):
-    """One line of the exposition: a suffix to the name, labels, and a number."""
+class Sample(NamedTuple):
+    """One line of the exposition: a suffix to the name, the values of the labels, and a number."""
 
     suffix: str
-    labels: dict[str, str]
+    values: Values
     value: float
+    last: str = ""
+    """The value of the label that only buckets and quantiles have."""
 
 
 class WrongLabels(TypeError):  # noqa: N818  says what is wrong
@@ -45,6 +45,9 @@ class WrongLabels(TypeError):  # noqa: N818  says what is wrong
 
 class Instrument:
     """Numbers by label values."""
+
+    last_label: ClassVar[str] = ""
+    """The label that buckets or quantiles are told apart by."""
 
     def __init__(self, name: str, labels: tuple[str, ...]) -> None:
         self.name = name
@@ -63,9 +66,6 @@ class Instrument:
         if given.keys() != self._names:
             raise WrongLabels(self.name, self.labels, given)
         return tuple(given[label] for label in self.labels)
-
-    def _labels(self, values: Values) -> dict[str, str]:
-        return dict(zip(self.labels, values, strict=True))
 
 
 class Counter(Instrument):
@@ -93,7 +93,7 @@ class Counter(Instrument):
     def samples(self) -> Iterator[Sample]:
         """Yield one sample per series."""
         for values, value in self._values.items():
-            yield Sample("_total", self._labels(values), value)
+            yield Sample("", values, value)
 
 
 class Gauge(Instrument):
@@ -142,11 +142,13 @@ class Gauge(Instrument):
     def samples(self) -> Iterator[Sample]:
         """Yield one sample per series."""
         for values, value in self._values.items():
-            yield Sample("", self._labels(values), value)
+            yield Sample("", values, value)
 
 
 class Histogram(Instrument):
     """Counts observations in buckets."""
+
+    last_label = "le"
 
     def __init__(self, name: str, labels: tuple[str, ...], *, buckets: tuple[float, ...]) -> None:
         super().__init__(name, labels)
@@ -176,13 +178,12 @@ class Histogram(Instrument):
     def samples(self) -> Iterator[Sample]:
         """Yield the buckets of each series, each with what is in the ones before it, and sum and count."""
         for values, counts in self._counts.items():
-            labels = self._labels(values)
             running = 0
             for bound, count in zip((*self.buckets, math.inf), counts, strict=True):
                 running += count
-                yield Sample("_bucket", {**labels, "le": render_bound(bound)}, running)
-            yield Sample("_sum", labels, self._sums[values])
-            yield Sample("_count", labels, running)
+                yield Sample("_bucket", values, running, render_bound(bound))
+            yield Sample("_sum", values, self._sums[values])
+            yield Sample("_count", values, running)
 
 
 class _Window:
@@ -203,6 +204,8 @@ class Summary(Instrument):
     Exact, by nearest rank, over what was observed in the window, or over the newest `MOST_OBSERVED` of it.
     Quantiles of nothing are not a number, as Prometheus wants it.
     """
+
+    last_label = "quantile"
 
     def __init__(
         self,
@@ -244,13 +247,12 @@ class Summary(Instrument):
     def samples(self) -> Iterator[Sample]:
         """Yield the quantiles of each series, and sum and count."""
         for values, window in self._windows.items():
-            labels = self._labels(values)
             self._forget(window)
             ranked = sorted(value for _, value in window.observed)
             for quantile in self.quantiles:
-                yield Sample("", {**labels, "quantile": f"{quantile:g}"}, nearest_rank(ranked, quantile))
-            yield Sample("_sum", labels, window.total)
-            yield Sample("_count", labels, window.count)
+                yield Sample("", values, nearest_rank(ranked, quantile), f"{quantile:g}")
+            yield Sample("_sum", values, window.total)
+            yield Sample("_count", values, window.count)
 
     def _forget(self, window: _Window) -> None:
         oldest = self._monotonic() - self._seconds

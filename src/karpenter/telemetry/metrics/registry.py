@@ -11,13 +11,13 @@ from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import generate_latest
-from prometheus_client.metrics_core import Metric
 
 from karpenter import __version__
 from karpenter.base.clock import Clock
 from karpenter.telemetry.metrics.declaring import Declared, ProviderLabels
 from karpenter.telemetry.metrics.instruments import Counter, Gauge, Histogram, Instrument, Summary
 from karpenter.telemetry.metrics.table import METRICS, runtime
+from karpenter.telemetry.metrics.text import render
 
 I_co = TypeVar("I_co", bound=Instrument, covariant=True)
 
@@ -56,10 +56,10 @@ class Metrics:
         self._made: dict[str, tuple[Declared[Instrument], Instrument]] = {}
         for declared in (*METRICS, *also):
             self._declare(declared)
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
+        self._process: CollectorRegistry | None = None
         if process:
-            ProcessCollector(registry=self._registry)
+            self._process = CollectorRegistry()
+            ProcessCollector(registry=self._process)
         self[runtime.BUILD_INFO].set(
             1.0,
             version=__version__,
@@ -80,19 +80,16 @@ class Metrics:
             raise UndeclaredMetric(declared.name)
         return found[1]
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield what there is to show, for prometheus-client; metrics without series are left out."""
+    def parts(self) -> Iterator[str]:
+        """Yield the text that Prometheus reads, piece by piece; metrics without series are left out."""
         for declared, instrument in self._made.values():
-            name = declared.name.removesuffix("_total") if declared.kind == "counter" else declared.name
-            family = Metric(name, declared.help, declared.kind)
-            for sample in instrument.samples():
-                family.add_sample(name + sample.suffix, sample.labels, sample.value)
-            if family.samples:
-                yield family
+            yield from render(declared, instrument)
+        if self._process is not None:
+            yield generate_latest(self._process).decode()
 
     def exposition(self) -> bytes:
-        """Return all metrics as Prometheus reads them."""
-        return generate_latest(self._registry)
+        """Return the text that Prometheus reads."""
+        return "".join(self.parts()).encode()
 
     def _declare(self, declared: Declared[Instrument]) -> None:
         if declared.name in self._made:
