@@ -29,13 +29,15 @@ from karpenter.core.state.pods import is_daemon
 from karpenter.core.state.view import is_true
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.pod import Pod
     from karpenter.core.state.view import ClusterView
 
+_KNOWN: Final = "state_nodes"
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
 
@@ -45,6 +47,8 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     node: Node | None = None
     claim: NodeClaim | None = None
     pods: tuple[Pod, ...] = ()
+    marked: bool = False
+    """Whether it was decided that the machine goes, though nobody has deleted anything yet."""
 
     @property
     def name(self) -> str:
@@ -72,6 +76,8 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def is_leaving(self) -> bool:
         """Whether the machine is being removed."""
+        if self.marked:
+            return True
         halves = (self.node, self.claim)
         if any(half is not None and half.metadata.deletion_timestamp is not None for half in halves):
             return True
@@ -151,20 +157,42 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {**claimed, **{name: amount for name, amount in node.items() if amount or name not in claimed}}
 
 
+def join(
+    node: Node | None,
+    claim: NodeClaim | None,
+    pods: Mapping[str, tuple[Pod, ...]],
+    marked: AbstractSet[str],
+) -> StateNode:
+    """Return a node and its claim, or one of them, with the pods that are there."""
+    name = node.name if node is not None else claim.status.node_name if claim is not None else ""
+    going = claim is not None and claim.name in marked
+    return StateNode(node=node, claim=claim, pods=pods.get(name, ()), marked=going)
+
+
 def state_nodes(view: ClusterView) -> tuple[StateNode, ...]:
-    """Return every node and every launched claim of a view, by name."""
+    """Return every node and every launched claim of a view, by name; worked out once per view."""
+    known: tuple[StateNode, ...] | None = view.__dict__.get(_KNOWN)
+    if known is None:
+        known = view.__dict__[_KNOWN] = tuple(sorted(_joined(view), key=lambda each: each.name))
+    return known
+
+
+def remember(view: ClusterView, nodes: tuple[StateNode, ...]) -> None:
+    """Let a view know its nodes, joined beforehand by whoever keeps the state, in order of their names."""
+    view.__dict__[_KNOWN] = nodes
+
+
+def _joined(view: ClusterView) -> Iterator[StateNode]:
     claims = view.claims.values()
     by_provider = {c.status.provider_id: c for c in claims if c.status.provider_id}
     by_name = {c.status.node_name: c for c in claims if c.status.node_name}
-    found, joined = [], set()
+    joined = set()
     for node in view.nodes.values():
         # A node that does not say which machine it is may still be the one that a claim names.
         known = by_provider.get(node.spec.provider_id) if node.spec.provider_id else by_name.get(node.name)
         if known is not None:
             joined.add(known.name)
-        found.append(StateNode(node=node, claim=known, pods=view.pods_by_node.get(node.name, ())))
+        yield join(node, known, view.pods_by_node, view.marked)
     for claim in claims:
         if claim.name not in joined and claim.status.provider_id:
-            pods = view.pods_by_node.get(claim.status.node_name, ()) if claim.status.node_name else ()
-            found.append(StateNode(claim=claim, pods=pods))
-    return tuple(sorted(found, key=lambda each: each.name))
+            yield join(None, claim, view.pods_by_node, view.marked)

@@ -48,7 +48,11 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     """None while nobody has said."""
 
     reason: str = ""
+    """Why it is not ready, for programs or for people, whichever the provider says."""
+
+    message: str = ""
     deleting: bool = False
+    generation: int = 0
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -80,6 +84,8 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     resource_claim_templates: Mapping[str, ResourceClaimTemplate] = {}
     resource_slices: Mapping[str, ResourceSlice] = {}
     device_classes: Mapping[str, DeviceClass] = {}
+    marked: frozenset[str] = frozenset()
+    """Claims that are about to be deleted, by name: a decision that was made and not carried out yet."""
 
     @cached_property
     def pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
@@ -120,12 +126,16 @@ _FIELDS: Mapping[type[Resource], str] = {
 }
 
 
+def field_of(kind: type[Resource]) -> str:
+    """Return the field of a view that holds objects of a kind; nothing for kinds that decide nothing."""
+    return _FIELDS.get(kind, "")
+
+
 def view_of(objects: Iterable[Resource], node_classes: Iterable[NodeClass] = ()) -> ClusterView:
     """Return the view of a cluster that consists of these objects; kinds that decide nothing are left out."""
     fields: dict[str, dict[str, Resource]] = {}
     for each in objects:
-        field = _FIELDS.get(type(each))
-        if field is not None:
+        if field := field_of(type(each)):
             fields.setdefault(field, {})[each.key] = each
     classes = {(each.group, each.kind, each.name): each for each in node_classes}
     return ClusterView(node_classes=classes, **fields)  # type: ignore[arg-type]

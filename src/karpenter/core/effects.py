@@ -1,0 +1,183 @@
+"""
+What the core may ask for.
+
+An effect is inert: a value that says what should happen, and why. Controllers carry effects out, one after
+the other, in :mod:`karpenter.controllers.perform`; what an effect did comes back only as news of the state.
+
+An effect whose outcome decides how to go on carries both continuations as data, so that a decision is whole
+before anything happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from karpenter.api.meta import ObjectReference
+from karpenter.api.nodeclaim import NodeClaim
+
+if TYPE_CHECKING:
+    from karpenter.api.meta import Resource
+
+QUIET: Final = 120.0
+"""Seconds for which the same announcement is not made again, unless it says otherwise."""
+
+
+class CreateClaim(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Create a claim for one machine."""
+
+    claim: NodeClaim
+    pods: tuple[str, ...] = ()
+    """Keys of the pods that it is for."""
+
+    because: str
+
+
+class DeleteObject(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Ask for an object to go, if it still is the one that is meant."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str
+    grace: int | None = None
+    because: str
+
+
+class Amend(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """
+    Change part of an object, and of its status.
+
+    `changes` and `status` are merged in; lists in them replace those that are there, which is why a `version`
+    must come with them: if the object is no longer at it, nothing is written.
+    """
+
+    kind: str
+    name: str
+    namespace: str = ""
+    changes: Mapping[str, Any] = {}
+    status: Mapping[str, Any] = {}
+    version: str = ""
+    because: str
+
+
+class Evict(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Let a pod leave its node, at the latest when `by` comes."""
+
+    pod: str
+    uid: str
+    node: str
+    by: datetime | None = None
+    because: str
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Start the machine of a claim."""
+
+    claim: NodeClaim
+    because: str
+
+
+class Terminate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """End the machine of a claim; how to go on depends on whether it is gone yet."""
+
+    claim: NodeClaim
+    going: tuple[Effect, ...] = ()
+    gone: tuple[Effect, ...] = ()
+    because: str
+
+
+class Nominate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Promise a node to pods that wait, until a time."""
+
+    node: str
+    until: datetime
+    because: str
+
+
+class Announce(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Tell users what happens to an object, as an Event."""
+
+    about: ObjectReference
+    type: Literal["Normal", "Warning"] = "Normal"
+    reason: str
+    message: str
+    same_as: tuple[str, ...] = ()
+    """With the reason, what makes two announcements the same; by default the object and the message."""
+
+    quiet_for: float = QUIET
+
+    @property
+    def because(self) -> str:
+        """An announcement is its own reason."""
+        return self.message
+
+
+class Count(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Count something that happened."""
+
+    metric: str
+    labels: Mapping[str, str] = {}
+    amount: float = 1.0
+    because: str = ""
+
+
+class Measure(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Note how long something took, in seconds."""
+
+    metric: str
+    labels: Mapping[str, str] = {}
+    value: float
+    because: str = ""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Remember whether a machine of a pool became a node, for the pool's registration health."""
+
+    pool: str
+    pool_uid: str
+    healthy: bool
+    reason: str = ""
+    message: str = ""
+    because: str
+
+
+Effect: TypeAlias = (
+    CreateClaim
+    | DeleteObject
+    | Amend
+    | Evict
+    | Launch
+    | Terminate
+    | Nominate
+    | Announce
+    | Count
+    | Measure
+    | Outcome
+)
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do about one object now, and in how many seconds to look again."""
+
+    effects: tuple[Effect, ...] = ()
+    again: float | None = None
+
+
+NOTHING: Final = Step()
+
+
+def about(item: Resource) -> ObjectReference:
+    """Return the reference to an object that an announcement carries."""
+    meta = item.metadata
+    return ObjectReference(
+        api_version=item.api_version,
+        kind=item.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )

@@ -1,0 +1,279 @@
+"""
+The state: what is known of the cluster, taken in event by event, handed out as immutable views.
+
+One writer calls :meth:`Store.apply`; everybody else reads views. A view stays the same value until something
+changes, and making the next one costs little when little changed: only the kinds that changed are copied,
+and only the nodes that changed are joined anew (:mod:`.fleet`).
+
+Beside the objects themselves the state remembers what no object says: promises of nodes to pods, claims that
+are about to go, and when each waiting pod was first seen. All of that may be lost in a restart without harm.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+
+from karpenter.api.meta import Resource
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod
+from karpenter.core.state.fleet import Fleet
+from karpenter.core.state.nodes import remember, state_nodes
+from karpenter.core.state.pods import is_finished
+from karpenter.core.state.view import ClusterView, NodeClass, field_of, is_true
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
+
+_PODS: Final = "pods"
+_CLASSES: Final = "node_classes"
+_WAKING: Final = ("Initialized", "Consolidatable", "Drifted", "InstanceTerminating")
+"""Conditions of claims that make a consolidation worth another look."""
+
+
+class Put(msgspec.Struct, frozen=True):
+    """An object is there, as it is now."""
+
+    object: Resource | NodeClass
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """An object is there no longer; this is what was known of it last."""
+
+    object: Resource | NodeClass
+
+
+Event: TypeAlias = Put | Gone
+Listener: TypeAlias = "Callable[[Event, Resource | NodeClass | None], None]"
+"""Told of an event, and of what was known before it, after it was taken in."""
+
+
+class Store:
+    """What is known of the cluster."""
+
+    def __init__(self, *, serves: Iterable[tuple[str, str]]) -> None:
+        """
+        Begin with nothing.
+
+        `serves` names the group and kind of each node class that is ours: pools and claims of other classes
+        are somebody else's and are not taken in.
+        """
+        self._serves = frozenset(serves)
+        self._objects: dict[str, dict[Any, Any]] = {}
+        self._copies: dict[str, Mapping[Any, Any]] = {}
+        self._changed: set[str] = set()
+        self._fleet = Fleet()
+        self._marked: frozenset[str] = frozenset()
+        self._promised: dict[str, datetime] = {}
+        self._seen_at: dict[str, datetime] = {}
+        self._unlaunched: set[str] = set()
+        self._view: ClusterView | None = None
+        self._listeners: list[Listener] = []
+        self.complete = False
+        """Whether everything that the API server has was taken in at least once."""
+
+        self.stamp = 0
+        """Rises with every change that could make a consolidation possible."""
+
+    # What changes
+
+    def apply(self, event: Event) -> None:
+        """Take in one event."""
+        if isinstance(event, Put) and self._is_ours(event.object):
+            self._put(event.object)
+        else:
+            self._remove(event.object)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Tell `listener` of every event from now on, once it was taken in."""
+        self._listeners.append(listener)
+
+    def mark(self, claims: Iterable[str]) -> None:
+        """Count these claims as leaving from now on."""
+        self._set_marked(self._marked.union(claims))
+
+    def unmark(self, claims: Iterable[str]) -> None:
+        """Count these claims as staying again."""
+        self._set_marked(self._marked.difference(claims))
+
+    def nominate(self, node: str, until: datetime) -> None:
+        """Promise a node, or a claim that will be one, to a waiting pod until a time."""
+        self._promised[node] = max(until, self._promised.get(node, until))
+
+    def acknowledge(self, pod: str, now: datetime) -> datetime:
+        """Note that a waiting pod was seen, and return when that was for the first time."""
+        return self._seen_at.setdefault(pod, now)
+
+    # What is known
+
+    def view(self) -> ClusterView:
+        """Return the state as a value; the same value until something changes."""
+        if self._view is None:
+            for field in self._changed:
+                self._copies[field] = MappingProxyType(self._objects[field].copy())
+            self._changed.clear()
+            view = ClusterView(marked=self._marked, **self._copies)
+            view.__dict__["pods_by_node"] = self._fleet.pods_by_node(self._marked)
+            remember(view, self._fleet.nodes())
+            self._view = view
+        return self._view
+
+    @property
+    def synced(self) -> bool:
+        """Whether a decision may be made: all is known, and no claim waits for its machine's identity."""
+        return self.complete and not self._unlaunched
+
+    @property
+    def unlaunched(self) -> frozenset[str]:
+        """The claims that have no machine yet."""
+        return frozenset(self._unlaunched)
+
+    @property
+    def marked(self) -> frozenset[str]:
+        """The claims that are about to go."""
+        return self._marked
+
+    def nominated(self, now: datetime) -> frozenset[str]:
+        """Return the names of nodes that are promised to waiting pods."""
+        self._promised = {name: until for name, until in self._promised.items() if until > now}
+        if not self._promised:
+            return frozenset()
+        return frozenset(
+            node.name
+            for node in state_nodes(self.view())
+            if node.name in self._promised or (node.claim is not None and node.claim.name in self._promised)
+        )
+
+    def first_seen(self, pod: str) -> datetime | None:
+        """Return when a waiting pod was first seen."""
+        return self._seen_at.get(pod)
+
+    def claim(self, name: str) -> NodeClaim | None:
+        """Return the claim of a name."""
+        found: NodeClaim | None = self._objects.get("claims", {}).get(name)
+        return found
+
+    def node(self, name: str) -> Node | None:
+        """Return the node of a name."""
+        found: Node | None = self._objects.get("nodes", {}).get(name)
+        return found
+
+    def pool(self, name: str) -> NodePool | None:
+        """Return the pool of a name."""
+        found: NodePool | None = self._objects.get("pools", {}).get(name)
+        return found
+
+    def pod(self, key: str) -> Pod | None:
+        """Return the pod of a key."""
+        found: Pod | None = self._objects.get(_PODS, {}).get(key)
+        return found
+
+    def nodes_of(self, provider_id: str) -> tuple[Node, ...]:
+        """Return the nodes that say they are one machine; more than one is somebody's mistake."""
+        return self._fleet.nodes_by_provider(provider_id)
+
+    def claims_of(self, provider_id: str) -> tuple[NodeClaim, ...]:
+        """Return the claims of one machine; more than one is somebody's mistake."""
+        return self._fleet.claims_by_provider(provider_id)
+
+    # How it is kept
+
+    def _is_ours(self, item: Resource | NodeClass) -> bool:
+        if isinstance(item, NodeClaim):
+            ref = item.spec.node_class_ref
+        elif isinstance(item, NodePool):
+            ref = item.spec.template.spec.node_class_ref
+        else:
+            return True
+        return (ref.group, ref.kind) in self._serves
+
+    def _put(self, item: Resource | NodeClass) -> None:
+        field, key = _place(item)
+        if not field:
+            return
+        held = self._objects.setdefault(field, {})
+        before = held.get(key)
+        held[key] = item
+        self._note(field, item, before)
+        self._tell(Put(item), before)
+
+    def _remove(self, item: Resource | NodeClass) -> None:
+        field, key = _place(item)
+        before = self._objects.get(field, {}).pop(key, None)
+        if before is None:
+            return
+        self._note(field, None, before)
+        self._tell(Gone(before), before)
+
+    def _note(self, field: str, item: Any, before: Any) -> None:
+        """Keep what is derived from the objects up to date with one change."""
+        self._changed.add(field)
+        self._view = None
+        kind = type(item if item is not None else before)
+        if kind is Pod:
+            self._note_pod(item, before)
+        elif kind is Node:
+            self._fleet.put_node(item, before)
+            self.stamp += item is None or before is None
+        elif kind is NodeClaim:
+            self._note_claim(item, before)
+        elif kind is NodePool:
+            self.stamp += _generation(item) != _generation(before)
+
+    def _note_pod(self, pod: Pod | None, before: Pod | None) -> None:
+        self._fleet.put_pod(pod, before)
+        last = pod or before
+        assert last is not None
+        bound = pod is not None and bool(pod.spec.node_name)
+        if pod is None or bound or is_finished(pod):
+            self._seen_at.pop(last.key, None)
+        newly_bound = bound and (before is None or not before.spec.node_name)
+        self.stamp += pod is None or newly_bound
+
+    def _note_claim(self, claim: NodeClaim | None, before: NodeClaim | None) -> None:
+        self._fleet.put_claim(claim, before)
+        last = claim or before
+        assert last is not None
+        if claim is None:
+            self._marked -= {last.name}
+        waits = claim is not None and not claim.status.provider_id and not claim.metadata.deletion_timestamp
+        (self._unlaunched.add if waits else self._unlaunched.discard)(last.name)
+        self.stamp += _standing(claim) != _standing(before)
+
+    def _set_marked(self, marked: frozenset[str]) -> None:
+        for name in marked ^ self._marked:
+            self._fleet.touch_claim(name)
+        if marked != self._marked:
+            self._marked = marked
+            self._view = None
+            self.stamp += 1
+
+    def _tell(self, event: Event, before: Resource | NodeClass | None) -> None:
+        for listener in self._listeners:
+            listener(event, before)
+
+
+def _place(item: Resource | NodeClass) -> tuple[str, Any]:
+    if isinstance(item, NodeClass):
+        return _CLASSES, (item.group, item.kind, item.name)
+    return field_of(type(item)), item.key
+
+
+def _generation(pool: NodePool | None) -> int:
+    return pool.metadata.generation if pool is not None else 0
+
+
+def _standing(claim: NodeClaim | None) -> tuple[bool, ...]:
+    """Return what of a claim a consolidation depends on, the clock and its pods aside."""
+    if claim is None:
+        return ()
+    conditions = claim.status.conditions
+    return (
+        claim.metadata.deletion_timestamp is not None,
+        *(is_true(conditions, kind) for kind in _WAKING),
+    )
