@@ -51,7 +51,9 @@ def allows(requirement: Plain, value: str) -> bool:
         case _ if not re.fullmatch(r"-?\d+", value):
             return False
     number, bound = int(value), int(values[0])
-    return {"Gt": number > bound, "Gte": number >= bound, "Lt": number < bound, "Lte": number <= bound}[operator]
+    return {"Gt": number > bound, "Gte": number >= bound, "Lt": number < bound, "Lte": number <= bound}[
+        operator
+    ]
 
 
 def pinned(node: Plain, key: str) -> set[str] | None:
@@ -79,7 +81,9 @@ def _launchable(node: Plain, types: dict[str, Plain]) -> Iterator[dict[str, set[
     for name in node["instanceTypes"]:
         for offering in types[name]["offerings"]:
             left = {
-                r["key"]: {v for v in r["values"] if all(allows(w, v) for w in wanted if w["key"] == r["key"])}
+                r["key"]: {
+                    v for v in r["values"] if all(allows(w, v) for w in wanted if w["key"] == r["key"])
+                }
                 for r in offering["Requirements"]
             }
             if offering.get("Available", True) and all(left.values()):
@@ -124,7 +128,9 @@ class Expectations:
         yield from self._disruption()
 
     def _short(self, pod: str) -> str:
-        return pod if any("/" in each for each in self.expect.get("unscheduled", [])) else pod.split("/", 1)[1]
+        return (
+            pod if any("/" in each for each in self.expect.get("unscheduled", [])) else pod.split("/", 1)[1]
+        )
 
     def _unscheduled(self) -> Iterator[str]:
         wanted = sorted(self.expect.get("unscheduled", []))
@@ -144,11 +150,7 @@ class Expectations:
         pool = node.get("nodePool") or node["labels"].get("karpenter.sh/nodepool")
         if pool != facts.get("nodePool", pool):
             yield f"{name}: pool {pool}, expected {facts['nodePool']}"
-        for what, key in KEYS.items():
-            if what in facts:
-                values = possible(node, what, self.types) if kind == "new" else {node["labels"].get(key)}
-                if not values or not values <= set(facts[what]):
-                    yield f"{name}: {what} may be {sorted(map(str, values))[:6]}, expected within {facts[what]}"
+        yield from self._choice(name, facts, kind, node)
         for bad in facts.get("notInstanceType", []):
             if kind == "new" and bad in node["instanceTypes"]:
                 yield f"{name}: {bad} is still possible"
@@ -160,11 +162,20 @@ class Expectations:
             if taint not in have:
                 yield f"{name}: taint {taint} is missing"
 
+    def _choice(self, name: str, facts: Plain, kind: str, node: Plain) -> Iterator[str]:
+        for what, key in KEYS.items():
+            if what in facts:
+                values = possible(node, what, self.types) if kind == "new" else {node["labels"].get(key)}
+                if not values or not values <= set(facts[what]):
+                    yield f"{name}: {what} may be {sorted(map(str, values))[:6]}, not all in {facts[what]}"
+
     def _spread(self, spread: Plain) -> Iterator[str]:
         count = Counter(self._domains(spread["key"], spread["selector"]))
         if "counts" in spread and sorted(count.values()) != sorted(spread["counts"]):
             yield f"spread over {spread['key']}: {dict(count)}, expected {spread['counts']}"
-        if "maxSkew" in spread and (not count or max(count.values()) - min(count.values()) > spread["maxSkew"]):
+        if "maxSkew" in spread and (
+            not count or max(count.values()) - min(count.values()) > spread["maxSkew"]
+        ):
             yield f"skew of {spread['key']}: {dict(count)}"
 
     def _domains(self, key: str, selector: dict[str, str]) -> Iterator[str]:
@@ -279,6 +290,8 @@ class Expectations:
 def _range(actual: int, wanted: Any, what: str) -> Iterator[str]:
     if wanted is None:
         return
-    low, high = (wanted, wanted) if isinstance(wanted, int) else (wanted.get("min", 0), wanted.get("max", 10**9))
+    low, high = (
+        (wanted, wanted) if isinstance(wanted, int) else (wanted.get("min", 0), wanted.get("max", 10**9))
+    )
     if not low <= actual <= high:
         yield f"{what}: {actual}, expected {wanted}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -12,6 +11,9 @@ from click.testing import CliRunner
 
 from karpenter.cli.plan import plan
 from tests.parity.expectations import HERE, Expectations
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCENARIOS = sorted(HERE.glob("scheduling/*.yaml")) + sorted(HERE.glob("disruption/*.yaml"))
 PACKING = {"scheduling": "packing-policy=greedy", "disruption": "consolidation-strategy=upstream"}
@@ -32,7 +34,16 @@ def _problems(path: Path, folder: Path, *more: str) -> list[str]:
     given = folder / "given.yaml"
     given.write_text(yaml.safe_dump_all(scenario["given"]))
     catalog = HERE / "catalogs" / f"{scenario.get('catalog', 'default')}.json"
-    args = ["-f", str(given), "--catalog", str(catalog), "-o", "json", *map(str, scenario.get("args", [])), *more]
+    args = [
+        "-f",
+        str(given),
+        "--catalog",
+        str(catalog),
+        "-o",
+        "json",
+        *map(str, scenario.get("args", [])),
+        *more,
+    ]
     result = CliRunner().invoke(plan, args, catch_exceptions=False)
     if result.exit_code:
         return [f"exit {result.exit_code}: {result.stderr}"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
-import msgspec
-import yaml
 
+from karpenter.cli.errors import Refused, notes
+from karpenter.cli.files import files_option
+from karpenter.cli.output import output_option_with, render
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.reading import read_input
 from karpenter.cli.planning.rendering import plan_data, verdict_data
@@ -18,26 +19,21 @@ from karpenter.cloud.catalogs.problems import InvalidCatalog
 from karpenter.operator.settings import SettingError, parse_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from karpenter.cli.output import Output
+    from karpenter.core.model.catalog import Catalog
     from karpenter.operator.settings import Settings
 
-_WRONG = 2
 
-
-@click.command(epilog="Example:\n\n  karpenter plan -f cluster/ -f new-deployment.yaml --catalog aws")
-@click.option(
-    "-f", "--filename", "paths", multiple=True, required=True, metavar="PATH",
-    help="A YAML or JSON file, a folder, or - for standard input. May be repeated.",
-)  # fmt: skip
-@click.option(
-    "--catalog",
-    default="kwok",
-    show_default=True,
-    metavar="FILE|NAME",
-    help="Instance types that may be bought.",
+@click.command(
+    epilog="Examples:\n\n"
+    "  karpenter plan -f cluster/ -f new-deployment.yaml --catalog aws\n\n"
+    "  kubectl get nodes,nodeclaims,nodepools,pods -A -o yaml | karpenter plan -f - --disruption"
 )
-@click.option("--now", metavar="RFC3339", help="The moment of the decision. Default: this one.")
+@files_option(text="The cluster")
+@click.option(
+    "--catalog", default="kwok", show_default=True, metavar="FILE|NAME", help="The instance types on sale."
+)
+@click.option("--now", metavar="RFC3339", help="The moment of the decision.  [default: this moment]")
 @click.option(
     "--set",
     "given",
@@ -46,19 +42,10 @@ _WRONG = 2
     help="A setting or feature gate of the operator. May be repeated.",
 )
 @click.option(
-    "--disruption",
-    is_flag=True,
-    help="Also show which machines would be removed or replaced, and what keeps the others.",
+    "--disruption", is_flag=True, help="Also show which machines would go, and what keeps the rest."
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 if a pod stays without a place.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "yaml"]),
-    default="text",
-    show_default=True,
-    help="How to print the plan.",
-)
+@output_option_with("text", "json", "yaml")
 def plan(  # noqa: PLR0917  click hands over options by name
     paths: tuple[str, ...],
     catalog: str,
@@ -66,7 +53,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
     given: tuple[str, ...],
     disruption: bool,
     strict: bool,
-    output: str,
+    output: Output,
 ) -> None:
     """
     Show which machines would be launched for these pods, offline.
@@ -78,19 +65,14 @@ def plan(  # noqa: PLR0917  click hands over options by name
     Exits 0 when the plan was made, 1 with --strict if a pod stays without a place, and 2
     when the input cannot be used.
     """
-    moment = _moment(now)
-    settings = _settings(given)
-    try:
-        types = load_catalog(catalog)
-    except InvalidCatalog as error:
-        _refuse(str(error).splitlines())
+    moment, settings, types = _moment(now), _settings(given), _catalog(catalog)
     found = read_input(paths)
     if found.problems:
-        _refuse(found.problems)
-    for line in found.skipped:
-        click.echo(line, err=True)
+        raise Refused(*found.problems)
+    notes(found.skipped)
     decision = decide(found.view, types, settings, moment, disruption=disruption)
-    if output == "text":
+    notes(decision.intake.left_out)
+    if output.form == "text":
         from karpenter.cli.planning.page import show  # noqa: PLC0415  only who reads text pays for rich
 
         show(decision)
@@ -98,14 +80,15 @@ def plan(  # noqa: PLR0917  click hands over options by name
         data = plan_data(decision.plan, decision.names)
         if decision.verdict is not None:
             data |= verdict_data(decision.verdict, decision.names)
-        click.echo(_text(data, output))
+        click.echo(render(data, output.form), nl=False)
     sys.exit(1 if strict and decision.plan.refusals else 0)
 
 
-def _text(data: object, output: str) -> str:
-    if output == "yaml":
-        return yaml.safe_dump(data, sort_keys=False).rstrip()
-    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
+def _catalog(name: str) -> Catalog:
+    try:
+        return load_catalog(name)
+    except InvalidCatalog as error:
+        raise Refused(*str(error).splitlines()) from None
 
 
 def _moment(text: str | None) -> datetime:
@@ -114,7 +97,7 @@ def _moment(text: str | None) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        _refuse([f"--now: {text!r} is not a time such as 2026-01-31T09:00:00Z"])
+        raise Refused(f"--now: {text!r} is not a time such as 2026-01-31T09:00:00Z") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
@@ -123,16 +106,10 @@ def _settings(given: tuple[str, ...]) -> Settings:
     for each in given:
         name, equals, value = each.partition("=")
         if not equals:
-            _refuse([f"--set: {each!r} is not NAME=VALUE"])
-        joined = f"{values[name]},{value}" if name == "feature-gates" and name in values else value
-        values[name] = joined
+            raise Refused(f"--set: {each!r} is not NAME=VALUE")
+        # Feature gates may be given one by one.
+        values[name] = f"{values[name]},{value}" if name == "feature-gates" and name in values else value
     try:
         return parse_settings(values)
     except SettingError as error:
-        _refuse([f"--set: {error}"])
-
-
-def _refuse(lines: Iterable[str]) -> NoReturn:
-    for line in lines:
-        click.echo(line, err=True)
-    sys.exit(_WRONG)
+        raise Refused(f"--set: {error}") from None

@@ -6,7 +6,7 @@ Machines that are alike share a row. Works without colour, and in a pipe.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from rich import box
@@ -14,19 +14,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from karpenter.core.model.resources import CPU, MEMORY, render_amount
+from karpenter.core.model.resources import CPU, MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karpenter.cli.planning.decision import Decision
+    from karpenter.core.disruption.command import Verdict
     from karpenter.core.scheduling.plan import NewNode, Plan, Refusal
 
 HOURS_A_MONTH: Final = 730
 _BAR: Final = 12
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _SHOWN_PODS: Final = 3
-_GIB: Final = 2**30
 
 
 def show(decision: Decision, console: Console | None = None) -> None:
@@ -43,6 +43,9 @@ def show(decision: Decision, console: Console | None = None) -> None:
     if plan.refusals:
         console.print(_refused(plan.refusals, decision.names))
     console.print(_summary(plan))
+    if decision.verdict is not None:
+        console.print()
+        show_disruption(decision.verdict, console)
 
 
 def money(amount: float) -> str:
@@ -153,6 +156,55 @@ def _summary(plan: Plan) -> Text:
     return text
 
 
-def size(amounts: dict[str, int]) -> str:
-    """Return cpu and memory as people say them."""
-    return f"{render_amount(CPU, amounts.get(CPU, 0))} cpu, {amounts.get(MEMORY, 0) / _GIB:.1f} GiB"
+def show_disruption(verdict: Verdict, console: Console) -> None:
+    """Print what would go, what takes its place, and what holds the rest."""
+    if verdict.commands:
+        console.print(_commands(verdict))
+    if verdict.kept:
+        console.print(_kept(verdict))
+    before = sum(command.hourly_before for command in verdict.commands)
+    after = sum(command.hourly_after for command in verdict.commands)
+    gone = sum(len(command.candidates) for command in verdict.commands)
+    new = sum(len(command.replacements) for command in verdict.commands)
+    moved = sum(command.pods_moved for command in verdict.commands)
+    if not verdict.commands:
+        console.print("No machine would go now.")
+        return
+    console.print(
+        f"{gone} machines → {new}, {money(before)} → {money(after)} an hour "
+        f"(${(before - after) * HOURS_A_MONTH:,.2f} a month saved), {moved} pods moved."
+    )
+
+
+def _commands(verdict: Verdict) -> Table:
+    table = Table(title="Machines that would go", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("why", no_wrap=True)
+    table.add_column("nodes", overflow="fold")
+    table.add_column("in their place", overflow="fold")
+    for name in ("pods moved", "$/hour before", "after"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for command in verdict.commands:
+        bought = Counter(
+            f"{n.purchase.instance_type} {n.purchase.zone} {n.purchase.capacity_type}"
+            for n in command.replacements
+        )
+        table.add_row(
+            command.reason,
+            _pods(list(command.candidates), {}),
+            ", ".join(f"{count} x {name}" for name, count in bought.items()) or "nothing",
+            str(command.pods_moved),
+            money(command.hourly_before),
+            money(command.hourly_after),
+        )
+    return table
+
+
+def _kept(verdict: Verdict) -> Table:
+    table = Table(title="Machines that stay", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("node", no_wrap=True)
+    table.add_column("$/hour", justify="right", no_wrap=True)
+    table.add_column("held by", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for kept in sorted(verdict.kept, key=lambda each: (-each.hourly, each.node)):
+        table.add_row(kept.node, money(kept.hourly) if kept.hourly else "?", kept.code, kept.message)
+    return table
