@@ -1,15 +1,17 @@
+# ruff: noqa: INP001  a script, not a package
 """
 Write down the facts about the built-in kinds that the embedded API server ships with.
 
-Reads the API's own descriptions of itself: the OpenAPI document that a running server publishes, and the protobuf
-definitions of its groups (field numbers, because some clients send bodies in that encoding), with the JSON tags beside them
-(which empty fields are left out and which are not). Keeps names, types, list keys, merge keys, enumerations, numbers
-and tags; every sentence is left out.
+Reads the API's own descriptions of itself: the OpenAPI document that a running server publishes, and the
+protobuf definitions of its groups (field numbers, because some clients send bodies in that encoding), with
+the JSON tags beside them (which empty fields are left out and which are not). Keeps names, types, list
+keys, merge keys, enumerations, numbers and tags; every sentence is left out.
 
     kubectl get --raw /openapi/v2 > openapi.json
     python controlplane/schema.py --openapi openapi.json --protos DIRECTORY [--protos DIRECTORY ...]
 
-``DIRECTORY`` is searched for ``generated.proto`` and ``types*.go``. The result is one compressed file, read by ``karpenter.local.schema``.
+``DIRECTORY`` is searched for ``generated.proto`` and ``types*.go``. The result is one compressed file, read
+by ``karpenter.local.schema``.
 """
 
 from __future__ import annotations
@@ -94,7 +96,9 @@ def read_tags(folders: list[Path]) -> dict[str, Tags]:
                 found |= tags(f"{name.rpartition('.')[0]}.{inner}")
             elif json_name:
                 omits = "omitempty" in words or "omitzero" in words
-                found[json_name] = "p" if kind.startswith("*") else "z" if "omitzero" in words else "o" if omits else "k"
+                found[json_name] = (
+                    "p" if kind.startswith("*") else "z" if "omitzero" in words else "o" if omits else "k"
+                )
         return found
 
     return {name: tags(name) for name in bodies}
@@ -142,7 +146,7 @@ class Writer:
         if name in self._done or name in _SCALARS:
             return
         source = self._source[name]
-        self._done[name] = target = {}
+        target = self._done[name] = dict[str, Any]()
         properties = source.get("properties", {})
         numbers = self._messages.get(message_name(name), {})
         tags = self._tags.get(message_name(name), {})
@@ -154,20 +158,25 @@ class Writer:
             target["r"] = source["required"]
         if source.get("x-kubernetes-map-type"):
             target["m"] = source["x-kubernetes-map-type"]
-        gvks = [[k["group"], k["version"], k["kind"]] for k in source.get("x-kubernetes-group-version-kind", [])]
+        gvks = [
+            [k["group"], k["version"], k["kind"]] for k in source.get("x-kubernetes-group-version-kind", [])
+        ]
         if len(gvks) == 1:
             target["g"] = gvks[0]
+        self._inline(name, target, numbers)
+
+    def _inline(self, name: str, target: dict[str, Any], numbers: Message) -> None:
+        """Note the structs that JSON shows inline, and the numbers of their fields."""
         inline = {}
         for field, (number, kind) in numbers.items():
-            if field not in properties:
-                inner = self._message(name, kind)
-                if inner is not None:
-                    inline[str(number)] = {str(n): f for f, (n, _) in inner.items() if f in properties}
+            inner = self._message(name, kind) if field not in target["f"] else None
+            if inner is not None:
+                inline[str(number)] = {str(n): f for f, (n, _) in inner.items() if f in target["f"]}
         if inline:
             target["i"] = inline
-            for within in inline.values():
-                for number, field in within.items():
-                    target["f"][field][1] = -int(number)
+        for within in inline.values():
+            for inner_number, field in within.items():
+                target["f"][field][1] = -int(inner_number)
 
     def result(self) -> dict[str, Any]:
         """Return everything that was added."""
@@ -213,7 +222,9 @@ class Writer:
 
 def main(arguments: list[str]) -> None:
     """Read, select and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--openapi", type=Path, required=True)
     parser.add_argument("--protos", type=Path, action="append", required=True)
     options = parser.parse_args(arguments)
@@ -231,7 +242,9 @@ def main(arguments: list[str]) -> None:
     raw = msgspec.json.encode(facts, order="deterministic")
     TARGET.parent.mkdir(exist_ok=True)
     TARGET.write_bytes(zlib.compress(raw, 9))
-    sys.stdout.write(f"{len(facts['definitions'])} definitions, {len(raw)} bytes, {TARGET.stat().st_size} compressed\n")
+    sys.stdout.write(
+        f"{len(facts['definitions'])} definitions, {len(raw)} bytes, {TARGET.stat().st_size} compressed\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """
 Who may do what: role-based access control, read from the roles and bindings in the store.
 
-The one user of an embedded cluster belongs to ``system:masters`` and may do everything. Others exist only by name: a client may
-impersonate them, or ask what they could do, which is how the roles of a chart are tried out.
+The one user of an embedded cluster belongs to ``system:masters`` and may do everything. Others exist only
+by name: a client may impersonate them, or ask what they could do, which is how the roles of a chart are
+tried out.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def _covers(rule: dict[str, Any], asked: Question) -> bool:
         return False
     if asked.path:
         return any(
-            url == "*" or url == asked.path or (url.endswith("*") and asked.path.startswith(url[:-1]))
+            url in ("*", asked.path) or (url.endswith("*") and asked.path.startswith(url[:-1]))
             for url in rule.get("nonResourceURLs") or ()
         )
     groups, resources = rule.get("apiGroups") or (), rule.get("resources") or ()
@@ -131,6 +132,10 @@ def _covers(rule: dict[str, Any], asked: Question) -> bool:
     names = rule.get("resourceNames") or ()
     return (
         ("*" in groups or asked.group in groups)
-        and ("*" in resources or full in resources or (bool(asked.subresource) and f"*/{asked.subresource}" in resources))
+        and (
+            "*" in resources
+            or full in resources
+            or (bool(asked.subresource) and f"*/{asked.subresource}" in resources)
+        )
         and (not names or asked.name in names)
     )

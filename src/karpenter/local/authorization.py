@@ -1,8 +1,9 @@
 """
 Whether a request may be made at all.
 
-Who is asking is settled before a request gets here: whoever knows the cluster's token, or calls in process, is its administrator.
-An administrator may act for someone else by impersonation, and is then held to that one's rights.
+Who is asking is settled before a request gets here: whoever knows the cluster's token, or calls in process,
+is its administrator. An administrator may act for someone else by impersonation, and is then held to that
+one's rights.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def authorize(backend: Backend, request: Request, call: Call | None) -> None:
 def _forbidden(user: User, asked: Question) -> faults.Fault:
     if asked.path:
         why = f'User "{user.name}" cannot {asked.verb} path "{asked.path}"'
-        return faults.Fault(403, "Forbidden", f'forbidden: {why}', details={})
+        return faults.Fault(403, "Forbidden", f"forbidden: {why}", details={})
     full = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
     where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
     why = f'User "{user.name}" cannot {asked.verb} resource "{full}" in API group "{asked.group}" {where}'
@@ -65,5 +66,8 @@ def _forbidden(user: User, asked: Question) -> faults.Fault:
     name = f' "{asked.name}"' if asked.name else ""
     details = {"name": asked.name, "group": asked.group, "kind": asked.resource}
     return faults.Fault(
-        403, "Forbidden", f"{subject}{name} is forbidden: {why}", details={k: v for k, v in details.items() if v}
+        403,
+        "Forbidden",
+        f"{subject}{name} is forbidden: {why}",
+        details={k: v for k, v in details.items() if v},
     )

@@ -1,8 +1,9 @@
 """
 What every verb works with: the store, the kinds served, the clock and the dice.
 
-Ids and random name suffixes come from one seeded source, so that the same seed and the same requests give the same
-cluster, byte for byte. The ways in which built-in and custom kinds differ meet here, so that verbs need not ask which is which.
+Ids and random name suffixes come from one seeded source, so that the same seed and the same requests give
+the same cluster, byte for byte. The ways in which built-in and custom kinds differ meet here, so that verbs
+need not ask which is which.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from karpenter.local.custom import incoming as custom
 from karpenter.local.custom import lifecycle
 from karpenter.local.custom.definition import TABLE as DEFINITIONS
 from karpenter.local.custom.strategy import CustomStrategy
-from karpenter.local.entry import Object, key_of
+from karpenter.local.entry import key_of
 from karpenter.local.managed.tracker import Tracker
 from karpenter.local.metadata import stamp
 from karpenter.local.resources import Registry
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from karpenter.kube.transport import Request
     from karpenter.local.access import User
     from karpenter.local.custom.definition import Version
-    from karpenter.local.entry import Entry
+    from karpenter.local.entry import Entry, Object
     from karpenter.local.managed.shapes import Shape
     from karpenter.local.request import Call
     from karpenter.local.resources import Resource
@@ -56,7 +57,9 @@ class Backend:
         self.owners = Tracker(self.now, self._custom_shape)
         self.documents: dict[tuple[str, str], tuple[object, bytes]] = {}
         """OpenAPI documents made so far, each with what it was made from."""
-        dealt = None if seed is None else f"{seed}/{store.revision}"  # a restart must not deal the same ids again
+        dealt = (
+            None if seed is None else f"{seed}/{store.revision}"
+        )  # a restart must not deal the same ids again
         self._dice = random.Random(dealt)  # noqa: S311  names and ids, not secrets
         self._versions: dict[str, list[Version]] = {}
         self._by_resource: dict[tuple[str, str, str], Version] = {}
@@ -127,9 +130,7 @@ class Backend:
             return custom.custom(call, self.version(call.resource), stored, value, repeated)
         return incoming.built_in(call, value, repeated)
 
-    def configuration(
-        self, call: Call, value: Object, repeated: tuple[str, ...]
-    ) -> tuple[Object, list[str]]:
+    def configuration(self, call: Call, value: Object, repeated: tuple[str, ...]) -> tuple[Object, list[str]]:
         """Return the body of an apply with nothing filled in, and warnings about it."""
         if call.resource.custom:
             return custom.configuration(call, self.version(call.resource), value, repeated)
@@ -194,8 +195,13 @@ class Backend:
         """Give a namespace its default service account."""
         accounts = self.registry.find("", "v1", "serviceaccounts")
         assert accounts is not None
-        create(self, accounts, namespace, {"metadata": {"name": "default"}}, Intent(manager="kube-controller-manager"))
+        create(
+            self,
+            accounts,
+            namespace,
+            {"metadata": {"name": "default"}},
+            Intent(manager="kube-controller-manager"),
+        )
 
     def _custom_shape(self, resource: Resource) -> Shape:
         return self.version(resource).shape
-

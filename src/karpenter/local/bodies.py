@@ -30,7 +30,7 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Unreadable(ValueError):
+class Unreadable(ValueError):  # noqa: N818  reads as what is the matter
     """The bytes are not what their content type says."""
 
 
@@ -60,17 +60,13 @@ def read(request: Request, kind: str) -> Body:
         else:
             raise faults.unsupported_media_type(ACCEPTED)
     except (Unreadable, protobuf.ProtobufError) as error:
-        shown = _shown(request.body)
-        raise faults.bad_request(
-            f"the object provided is unrecognized (must be of type {kind}): {error} ({shown})"
-        ) from None
+        raise faults.unrecognized(kind, f"{error} ({_shown(request.body)})") from None
     if body.value is None:
         return Body({})
     if not isinstance(body.value, dict):
-        raise faults.bad_request(
-            f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: "
-            f"json: cannot unmarshal {json_type(body.value)} into Go value of type {_TYPE_META} ({request.body[:32].hex()})"
-        )
+        got, shown = json_type(body.value), request.body[:32].hex()
+        why = f"json: cannot unmarshal {got} into Go value of type {_TYPE_META}"
+        raise faults.unrecognized(kind, f"couldn't get version/kind; json parse error: {why} ({shown})")
     return body
 
 
@@ -99,7 +95,7 @@ def parse_yaml(raw: bytes) -> Body:
         except Unreadable:
             pass  # YAML in braces is still YAML
     try:
-        value = yaml.load(raw, Loader=yaml.CSafeLoader)  # noqa: S506  CSafeLoader is the safe loader in C
+        value = yaml.load(raw, Loader=yaml.CSafeLoader)
         plain = _decode(_encode(value))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
         sentence = " ".join(str(error).split())

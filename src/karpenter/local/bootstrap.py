@@ -1,4 +1,4 @@
-"""What a cluster has before anyone has asked for anything: its first namespaces and the two system priorities."""
+"""What a cluster has before anyone has asked for anything: namespaces and system priorities."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
 What validation has to say about one field, in the words of the Kubernetes API.
 
-Collected by :mod:`karpenter.local.validation` and :mod:`karpenter.local.crds`; turned into an ``Invalid`` status by
-:func:`karpenter.local.faults.invalid`.
+Collected by :mod:`karpenter.local.validation` and :mod:`karpenter.local.crds`; turned into an ``Invalid``
+status by :func:`karpenter.local.faults.invalid`.
 """
 
 from typing import TYPE_CHECKING, Any

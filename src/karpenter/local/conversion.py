@@ -1,8 +1,8 @@
 """
 The same object in two versions.
 
-Only Events differ by more than the version's name: the events group renames what the core group calls them. Versions of
-a custom kind differ in nothing else, because CRDs here convert with strategy None.
+Only Events differ by more than the version's name: the events group renames what the core group calls them.
+Versions of a custom kind differ in nothing else, because CRDs here convert with strategy None.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 What the server serves, for clients that ask before they act: groups, versions, resources.
 
-Two dialects: the old one, a document per group and version, and the aggregated one, everything at once, which clients ask
-for in their ``accept`` header.
+Two dialects: the old one, a document per group and version, and the aggregated one, everything at once,
+which clients ask for in their ``accept`` header.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ def answer(registry: Registry, request: Request) -> Response | None:
             )
         case ["apis"]:
             return _aggregated(registry, request, core=False) or reply(
-                {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(registry, g) for g in groups(registry)]}
+                {
+                    "kind": "APIGroupList",
+                    "apiVersion": "v1",
+                    "groups": [_group(registry, g) for g in groups(registry)],
+                }
             )
         case ["api", version]:
             return _resource_list(registry, "", version)
@@ -59,7 +63,7 @@ def versions(registry: Registry, group: str) -> list[str]:
 
 
 def version_rank(version: str) -> tuple[int, int, int, str]:
-    """Return a key that sorts ``v2`` before ``v1`` before ``v1beta1`` before ``v1alpha1`` before anything odd."""
+    """Return a key that sorts ``v2`` before ``v1``, ``v1beta1``, ``v1alpha1``, and anything odd last."""
     digits = version.removeprefix("v")
     for rank, stage in enumerate(("beta", "alpha"), start=1):
         major, found, minor = digits.partition(stage)
@@ -71,7 +75,9 @@ def version_rank(version: str) -> tuple[int, int, int, str]:
 
 
 def _group(registry: Registry, group: str) -> dict[str, Any]:
-    found = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions(registry, group)]
+    found = [
+        {"groupVersion": f"{group}/{version}", "version": version} for version in versions(registry, group)
+    ]
     return {"name": group, "versions": found, "preferredVersion": found[0]}
 
 

@@ -1,8 +1,8 @@
 """
 Keys that a body gives more than once.
 
-Decoders keep the last one and say nothing; field validation wants to know. Looked for only when a body may have some,
-because this is slow.
+Decoders keep the last one and say nothing; field validation wants to know. Looked for only when a body may
+have some, because this is slow.
 """
 
 from __future__ import annotations
@@ -19,18 +19,22 @@ class _Seen(dict[str, Any]):
     repeated: tuple[str, ...] = ()
 
 
-def _pairs(items: list[tuple[str, Any]]) -> _Seen:
-    seen = _Seen(items)
-    if len(seen) < len(items):
-        keys = [key for key, _ in items]
-        seen.repeated = tuple(dict.fromkeys(key for key in keys if keys.count(key) > 1))
-    return seen
-
-
 def in_json(raw: bytes) -> tuple[str, ...]:
     """Return a sentence for each repeated key of a JSON text."""
+    guilty: list[_Seen] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> _Seen:
+        seen = _Seen(items)
+        if len(seen) < len(items):
+            keys = [key for key, _ in items]
+            seen.repeated = tuple(dict.fromkeys(key for key in keys if keys.count(key) > 1))
+            guilty.append(seen)
+        return seen
+
+    value = json.loads(raw, object_pairs_hook=pairs)
     found: list[str] = []
-    _walk(json.loads(raw, object_pairs_hook=_pairs), "", found)
+    if guilty:
+        _walk(value, "", found)
     return tuple(found)
 
 

@@ -4,9 +4,9 @@ Every way the API server says no, as exceptions that know their own ``Status``.
     Fault
     |-- one class for all; the constructors below name the kinds
 
-A verb raises a :func:`not_found`, :func:`conflict` and so on; :mod:`.server` turns it into a response. Codes, reasons
-and wording are those of the Kubernetes API, because clients read them.
-Field-level complaints of validation are collected in :mod:`.complaints` and end in :func:`invalid`.
+A verb raises a :func:`not_found`, :func:`conflict` and so on; :mod:`.server` turns it into a response.
+Codes, reasons and wording are those of the Kubernetes API, because clients read them. Field-level
+complaints of validation are collected in :mod:`.complaints` and end in :func:`invalid`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ MAX_BODY = 3 * 1024 * 1024
 """Bytes of a request body beyond which the API refuses it."""
 
 
-class Fault(Exception):
+class Fault(Exception):  # noqa: N818  a refusal is not always an error
     """A refusal: an HTTP code with a ``Status`` body."""
 
     def __init__(
@@ -152,6 +152,18 @@ def bad_request(message: str) -> Fault:
     return Fault(400, "BadRequest", message)
 
 
+def wrong_version(given: str, expected: str) -> Fault:
+    """The body is of another version than the path."""
+    return bad_request(
+        f"the API version in the data ({given}) does not match the expected API version ({expected})"
+    )
+
+
+def unrecognized(kind: str, why: str) -> Fault:
+    """The body cannot be read as an object of `kind`."""
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {why}")
+
+
 def patch_invalid(shown: str, why: str) -> Fault:
     """The patch is well formed, and leaves no object that could be read."""
     quoted = msgspec.json.encode(shown).decode()
@@ -187,7 +199,8 @@ def not_acceptable() -> Fault:
 
 def unsupported_media_type(accepted: "Sequence[str]") -> Fault:
     """The client sends an encoding we do not speak."""
-    message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    known = ", ".join(accepted)
+    message = f"the body of the request was in an unknown format - accepted media types include: {known}"
     return Fault(415, "UnsupportedMediaType", message)
 
 
@@ -202,7 +215,9 @@ def expired(message: str, *, continues: str = "") -> Fault:
     return Fault(410, "Expired", message, continues=continues)
 
 
-def too_many_requests(message: str, *, retry_after: int = 0, causes: "Sequence[dict[str, str]]" = ()) -> Fault:
+def too_many_requests(
+    message: str, *, retry_after: int = 0, causes: "Sequence[dict[str, str]]" = ()
+) -> Fault:
     """Not now: an eviction would break a budget."""
     details: dict[str, Any] = {}
     if causes:

@@ -1,8 +1,8 @@
 """
 Which fields of which kinds a field selector may ask for, besides name and namespace.
 
-The values are worked out once, when an object is stored, so that a watch with a field selector costs a dictionary look-up
-per event.
+The values are worked out once, when an object is stored, so that a watch with a field selector costs a
+dictionary look-up per event.
 """
 
 from __future__ import annotations

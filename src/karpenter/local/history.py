@@ -1,9 +1,9 @@
 """
 What happened to one kind of object lately, for watches to read and for lists to look back through.
 
-A history is a bounded run of changes in order of revision. A watcher keeps only a cursor into it, so a slow one
-costs nothing and blocks nobody: when the run has moved past its cursor, the watcher is cut off and lists anew. What was
-dropped is remembered as ``compacted``; asking for anything before it is the API's 410.
+A history is a bounded run of changes in order of revision. A watcher keeps only a cursor into it, so a slow
+one costs nothing and blocks nobody: when the run has moved past its cursor, the watcher is cut off and
+lists anew. What was dropped is remembered as ``compacted``; asking for anything before it is the API's 410.
 
 Knows nothing of encodings on the wire except that an entry carries its JSON.
 """
@@ -26,7 +26,7 @@ MAX_BYTES = 64 * 1024 * 1024
 
 
 class Change:
-    """One write: the object after it (for a delete, its last state at the delete's revision) and before it."""
+    """One write: the object after it, at its revision, and before it; a delete shows its last state."""
 
     __slots__ = ("_line", "before", "entry", "type")
 
@@ -40,9 +40,7 @@ class Change:
     def line(self) -> bytes:
         """The watch event in JSON, encoded once for all watchers."""
         if self._line is None:
-            self._line = b"".join(
-                (b'{"type":"', self.type.encode(), b'","object":', self.entry.raw, b"}")
-            )
+            self._line = b"".join((b'{"type":"', self.type.encode(), b'","object":', self.entry.raw, b"}"))
         return self._line
 
 
@@ -96,12 +94,12 @@ class History:
             return None
         return self._dropped + bisect_right(self._revisions, revision)
 
-    def read(self, cursor: int) -> list[Change] | None:
-        """Return the changes from `cursor` on, or None when some of them are forgotten."""
+    def read(self, cursor: int, most: int) -> list[Change] | None:
+        """Return up to `most` changes from `cursor` on, or None when some of them are forgotten."""
         start = cursor - self._dropped
         if start < 0:
             return None
-        return self._changes[start:]
+        return self._changes[start : start + most]
 
     def since(self, revision: int) -> Iterator[Change] | None:
         """Return the changes after `revision`, newest first, or None when some of them are forgotten."""

@@ -1,8 +1,9 @@
 """
-The server on a port: TLS on loopback, a bearer token, and nothing else between sockets and :class:`.server.Server`.
+The server on a port: TLS on loopback, a bearer token, and nothing else between sockets and
+:class:`.server.Server`.
 
-Watch events that are ready together are written together. A client that stops reading is dropped after a while; until
-then it costs one blocked task and no memory.
+Watch events that are ready together are written together. A client that stops reading is dropped after a
+while; until then it costs one blocked task and no memory.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from urllib.parse import unquote_plus
 
 from aiohttp import web
 
-from karpenter.kube.transport import Pairs, Request, Response
+from karpenter.kube.transport import Request
 from karpenter.local import faults
-from karpenter.local.certs import Certificates, generate
+from karpenter.local.certs import generate
 from karpenter.local.presenting import refuse
 from karpenter.local.verbs.watching import Watch
 
 if TYPE_CHECKING:
+    from karpenter.kube.transport import Pairs, Response
+    from karpenter.local.certs import Certificates
     from karpenter.local.server import Server
 
 HOST = "127.0.0.1"
@@ -69,7 +72,9 @@ class HttpFront:
         if body is None:
             return _answer(refuse(faults.too_large()))
         headers = [(key, incoming.headers[key]) for key in _KEPT_HEADERS if key in incoming.headers]
-        headers += [("impersonate-group", group) for group in incoming.headers.getall("impersonate-group", ())]
+        headers += [
+            ("impersonate-group", group) for group in incoming.headers.getall("impersonate-group", ())
+        ]
         request = Request(
             method=incoming.method,
             path=incoming.rel_url.raw_path,

@@ -1,8 +1,8 @@
 """
 From what a client sent to an object in the version and form in which it is stored.
 
-Checks that the body is of the kind that the path names, converts it, and takes out unknown fields; whether that is worth
-a refusal, a warning or nothing is the client's choice (``fieldValidation``).
+Checks that the body is of the kind that the path names, converts it, and takes out unknown fields; whether
+that is worth a refusal, a warning or nothing is the client's choice (``fieldValidation``).
 """
 
 from __future__ import annotations
@@ -22,21 +22,20 @@ if TYPE_CHECKING:
     from karpenter.local.request import Call
     from karpenter.local.resources import Resource
 
+
 def check_kind(resource: Resource, value: Object) -> None:
     """Refuse a body of another kind or version; fill in what it leaves out."""
     kind, api_version = value.get("kind") or resource.kind, value.get("apiVersion") or resource.api_version
     if not isinstance(kind, str) or not isinstance(api_version, str):
-        raise faults.bad_request("couldn't get version/kind; json parse error: kind and apiVersion must be strings")
+        raise faults.bad_request(
+            "couldn't get version/kind; json parse error: kind and apiVersion must be strings"
+        )
     if kind != resource.kind:
         version = api_version.rpartition("/")[2]
-        raise faults.bad_request(
-            f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
-            f'no kind "{kind}" is served by {resource.plural} of "{resource.api_version}"'
-        )
+        why = f'no kind "{kind}" is served by {resource.plural} of "{resource.api_version}"'
+        raise Unfit(f'{kind} in version "{version}" cannot be handled as a {resource.kind}: {why}', why)
     if api_version != resource.api_version:
-        raise faults.bad_request(
-            f"the API version in the data ({api_version}) does not match the expected API version ({resource.api_version})"
-        )
+        raise faults.wrong_version(str(api_version), resource.api_version)
     value["kind"], value["apiVersion"] = kind, api_version
 
 
@@ -50,7 +49,7 @@ def built_in(call: Call, value: Object, repeated: Sequence[str]) -> tuple[Object
     try:
         unknown = conform(value, definition)
     except Mismatch as error:
-        raise Unfit(resource, str(error)) from None
+        raise unfit(resource, str(error)) from None
     sentences = [*repeated, *(f'unknown field "{path}"' for path in unknown)]
     judge(resource, mode, sentences)
     if not resource.stored:
@@ -91,24 +90,26 @@ def normal(resource: Resource, value: Object) -> Object:
     try:
         conform(value, definition)
     except Mismatch as error:
-        raise Unfit(resource, str(error)) from None
+        raise unfit(resource, str(error)) from None
     return value
 
 
 def judge(resource: Resource, mode: str, sentences: Sequence[str]) -> None:
     """Refuse in strict mode what would otherwise be a warning."""
     if sentences and mode == "Strict":
-        raise Unfit(resource, f"strict decoding error: {', '.join(sentences)}")
+        raise unfit(resource, f"strict decoding error: {', '.join(sentences)}")
 
 
 class Unfit(faults.Fault):
     """The body is not an object of the kind."""
 
-    def __init__(self, resource: Resource, why: str) -> None:
-        super().__init__(400, "BadRequest", _cannot(resource, why))
+    def __init__(self, message: str, why: str) -> None:
+        super().__init__(400, "BadRequest", message)
         self.why = why
         """The reason alone, for those who wrap it differently."""
 
 
-def _cannot(resource: Resource, why: str) -> str:
-    return f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'
+def unfit(resource: Resource, why: str) -> Unfit:
+    """The body is of the right kind by name, and cannot be read as one."""
+    kind = resource.kind
+    return Unfit(f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {why}', why)

@@ -1,9 +1,10 @@
 """
 Writes that outlive the process: an append-only log beside a snapshot, in one directory.
 
-Every write is one record of the log: length, checksum, content. An answer is given only when the log has reached the disk, many
-writes to one flush. When the log has grown large, the whole state is written to a new snapshot and the old files go.
-A torn record at the end of the log, which is all that a crash can leave, was never answered and is dropped.
+Every write is one record of the log: length, checksum, content. An answer is given only when the log has
+reached the disk, many writes to one flush. When the log has grown large, the whole state is written to a
+new snapshot and the old files go. A torn record at the end of the log, which is all that a crash can leave,
+was never answered and is dropped.
 
     log-00000000000000000017       writes after revision 17, in order
     snapshot-00000000000000000017  everything as of revision 17
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from karpenter.local.history import EventType  # noqa: TC001  msgspec resolves the annotation at run time
+from karpenter.local.history import EventType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -207,7 +208,9 @@ def _read(path: Path, *, whole: bool) -> Iterator[Record]:
                 position = end + length
                 continue
         if whole:
-            raise JournalError(f"{path} is damaged at byte {position}; hint: move it away to go on without it")
+            raise JournalError(
+                f"{path} is damaged at byte {position}; hint: move it away to go on without it"
+            )
         with path.open("r+b") as file:
             file.truncate(position)
             os.fsync(file.fileno())

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def render(*, name: str, url: str, authority: bytes, token: str) -> str:

@@ -60,7 +60,14 @@ def check_namespace(resource: Resource, meta: dict[str, Any], namespace: str) ->
 
 def for_create(backend: Backend, resource: Resource, meta: dict[str, Any], *, managed: bool = True) -> None:
     """Stamp a new object; what only the server may say is taken out first."""
-    for key in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"):
+    for key in (
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "selfLink",
+    ):
         meta.pop(key, None)
     if not managed:
         meta.pop("managedFields", None)
@@ -74,7 +81,10 @@ def for_create(backend: Backend, resource: Resource, meta: dict[str, Any], *, ma
 
 
 def for_update(meta: dict[str, Any], old: dict[str, Any]) -> None:
-    """Carry over what an update cannot change. What it must not even try to change is left for validation to see."""
+    """
+    Carry over what an update cannot change. What it must not even try to change is left for validation to
+    see.
+    """
     meta["name"] = meta.get("name") or old["name"]
     meta["creationTimestamp"] = old["creationTimestamp"]
     for key in _SERVER_OWNED:

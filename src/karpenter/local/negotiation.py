@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from karpenter.local import faults
-from karpenter.local.views import Converted, Stored, View, metadata_only
+from karpenter.local.views import Converted, Stored, metadata_only
 
 if TYPE_CHECKING:
     from karpenter.local.backend import Backend
     from karpenter.local.entry import Object
     from karpenter.local.request import Call
+    from karpenter.local.views import View
 
 _ENCODINGS = frozenset({"application/json", "application/*", "*/*", "application/yaml"})
 
@@ -41,7 +42,11 @@ def clauses(header: str) -> list[Clause]:
         values = dict(part.split("=", 1) for part in parameters if "=" in part)
         found.append(
             Clause(
-                media.lower(), values.get("as", ""), values.get("g", ""), values.get("v", ""), values.get("stream", "")
+                media.lower(),
+                values.get("as", ""),
+                values.get("g", ""),
+                values.get("v", ""),
+                values.get("stream", ""),
             )
         )
     return found or [Clause("*/*")]

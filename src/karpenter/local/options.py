@@ -1,8 +1,8 @@
 """
 The options of writes that every client may give: who writes, for real or not, how strictly.
 
-They come in the query; those of a delete may come in its body, too. What is not an option's value is refused here, in
-the name of the options object that the API would read it into.
+They come in the query; those of a delete may come in its body, too. What is not an option's value is
+refused here, in the name of the options object that the API would read it into.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def is_dry_run(given: Sequence[str], kind: str) -> bool:
         return False
     if any(value != "All" for value in given):
         text = msgspec.json.encode(list(given)).decode()
-        refuse(kind, ("dryRun", "FieldValueNotSupported", f'Unsupported value: {text}: supported values: "All"'))
+        refuse(
+            kind, ("dryRun", "FieldValueNotSupported", f'Unsupported value: {text}: supported values: "All"')
+        )
     return True
 
 
@@ -73,7 +75,10 @@ def check(call: Call) -> None:
 def _check_patch(call: Call, manager: str) -> None:
     applies = call.request.header("content-type").startswith("application/apply-patch")
     if applies and not manager:
-        refuse("PatchOptions", ("fieldManager", "FieldValueRequired", "Required value: is required for apply patch"))
+        refuse(
+            "PatchOptions",
+            ("fieldManager", "FieldValueRequired", "Required value: is required for apply patch"),
+        )
     if not applies and call.request.parameter("force"):
         message = "Forbidden: may not be specified for non-apply patch"
         refuse("PatchOptions", ("force", "FieldValueForbidden", message))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.kube.transport import Request, Response
+from karpenter.kube.transport import Response
 from karpenter.local import discovery, faults
 from karpenter.local.openapi import documents
 from karpenter.local.presenting import reply
 
 if TYPE_CHECKING:
+    from karpenter.kube.transport import Request
     from karpenter.local.backend import Backend
 
 MAJOR, MINOR, PATCH = 1, 36, 0

@@ -1,8 +1,8 @@
 """
 How stored objects leave the server: whole, as a list, as watch events.
 
-Bytes are reused wherever the client wants what is stored; only other versions, tables and metadata-only views are
-encoded again.
+Bytes are reused wherever the client wants what is stored; only other versions, tables and metadata-only
+views are encoded again.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karpenter.kube.transport import Response
-from karpenter.local import faults
 from karpenter.local.entry import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karpenter.kube.transport import Pairs
+    from karpenter.local import faults
 
 JSON_HEADERS: Pairs = (("content-type", "application/json"),)
 

@@ -1,8 +1,9 @@
 """
 Bodies in the API's protobuf encoding, read into the same objects that JSON gives.
 
-Some clients send built-in kinds this way and do not ask first. An envelope names kind and version; the message inside is
-read by the field numbers that :mod:`.schema.facts` knows. Answers are always JSON, which every such client accepts.
+Some clients send built-in kinds this way and do not ask first. An envelope names kind and version; the
+message inside is read by the field numbers that :mod:`.schema.facts` knows. Answers are always JSON, which
+every such client accepts.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class ProtobufError(ValueError):
 def decode(raw: bytes) -> dict[str, Any]:
     """Return the object in an envelope."""
     if not raw.startswith(MAGIC):
-        raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
+        raise ProtobufError(
+            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+        )
     envelope = _parts(raw[len(MAGIC) :])
     meta = _parts(envelope.get(1, [b""])[0])
     api_version, kind = (_text(meta.get(number, [b""])[0]) for number in (1, 2))

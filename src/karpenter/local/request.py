@@ -11,9 +11,9 @@ from urllib.parse import unquote
 
 import msgspec
 
-from karpenter.kube.transport import Request  # noqa: TC001  msgspec resolves the annotation at run time
+from karpenter.kube.transport import Request
 from karpenter.local import faults
-from karpenter.local.resources import Resource  # noqa: TC001  likewise
+from karpenter.local.resources import Resource
 
 if TYPE_CHECKING:
     from karpenter.local.resources import Registry
@@ -67,11 +67,13 @@ def parse(request: Request, registry: Registry) -> Call | None:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
         return None
-    namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2 and not (  # noqa: PLR2004  namespaces/NAME/more
-        len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES and not group  # noqa: PLR2004  likewise
-    ):
-        namespace, rest = rest[1], rest[2:]
+    match rest:
+        case ["namespaces", _, part] if not group and part in _NAMESPACE_SUBRESOURCES:
+            namespace = ""
+        case ["namespaces", namespace, _, *_]:
+            rest = rest[2:]
+        case _:
+            namespace = ""
     resource = registry.find(group, version, rest[0])
     if resource is None:
         raise faults.no_route()
@@ -92,7 +94,9 @@ def _call(request: Request, resource: Resource, namespace: str, rest: list[str])
             raise faults.no_route()
         if verb not in found.verbs:
             raise faults.method_not_allowed()
-    elif verb not in resource.verbs or (verb == "create" and (name or (resource.namespaced and not namespace))):
+    elif verb not in resource.verbs or (
+        verb == "create" and (name or (resource.namespaced and not namespace))
+    ):
         raise faults.method_not_allowed()
     return Call(
         verb=verb, resource=resource, namespace=namespace, name=name, subresource=subresource, request=request

@@ -1,9 +1,9 @@
 """
 The kinds that the server knows from birth: names, scope, verbs and subresources.
 
-A :class:`Resource` is one kind in one version, built in or defined by a CRD; the verbs ask it everything they need
-to know about a kind. Columns for tables are in :mod:`.tables`, schemas in :mod:`.schema`, defaults and rules
-in :mod:`.defaults` and :mod:`.validation`, each keyed by the same names.
+A :class:`Resource` is one kind in one version, built in or defined by a CRD; the verbs ask it everything
+they need to know about a kind. Columns for tables are in :mod:`.tables`, schemas in :mod:`.schema`,
+defaults and rules in :mod:`.defaults` and :mod:`.validation`, each keyed by the same names.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ REVIEW = ("create",)
 _NO_COLLECTION = tuple(verb for verb in VERBS if verb != "deletecollection")
 
 # One line per kind: plural, kind, short names, flags, subresources.
-# Flags: C cluster-wide, A in the category "all", G counts generations, R a review that is answered and not stored,
-# N no deletecollection, X in the category "api-extensions".
+# Flags: C cluster-wide, A in the category "all", G counts generations, N no deletecollection,
+# R a review that is answered and not stored, X in the category "api-extensions".
 _TABLE = {
     ("", "v1"): """
         bindings               Binding               -        R -

@@ -1,8 +1,8 @@
 """
 Label and field selectors: from their text in a query to a question about an entry.
 
-The grammar is that of the Kubernetes API: ``a=b,c!=d,e in (x,y),!f,g>3`` for labels and ``a=b,c!=d`` for fields.
-Which fields a kind lets one ask for is in :mod:`.fields`.
+The grammar is that of the Kubernetes API: ``a=b,c!=d,e in (x,y),!f,g>3`` for labels and ``a=b,c!=d`` for
+fields. Which fields a kind lets one ask for is in :mod:`.fields`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karpenter.local import faults
+from karpenter.local.validation import names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from karpenter.local.entry import Entry
 
-_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
-_PREFIX = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
-KEY = re.compile(rf"({_PREFIX}/)?{_NAME}")
-VALUE = re.compile(rf"({_NAME})?")
 _TOKEN = re.compile(r"\s*(?:(==|!=|>=|<=|[=<>!(),])|([^\s=<>!(),]+))")
 
 
-class _Between(ValueError):
+class _Between(ValueError):  # noqa: N818  says where the trouble is
     """The trouble is between two requirements, and not in one."""
 
 
@@ -127,7 +124,8 @@ def from_object(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...] |
     if selector is None:
         return None
     found = [
-        Requirement(key, "in", frozenset({value})) for key, value in (selector.get("matchLabels") or {}).items()
+        Requirement(key, "in", frozenset({value}))
+        for key, value in (selector.get("matchLabels") or {}).items()
     ]
     operators = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}
     for item in selector.get("matchExpressions") or ():
@@ -194,9 +192,8 @@ def _requirement(tokens: list[str], position: int) -> tuple[Requirement, int]:
         case "<" | ">":
             value, position = _one_value(tokens, position + 1)
             if not value.lstrip("-").isdigit():
-                raise ValueError(
-                    f'values[0][{key}]: Invalid value: "{value}": for \'Gt\', \'Lt\' operators, the value must be an integer'
-                )
+                why = "for 'Gt', 'Lt' operators, the value must be an integer"
+                raise ValueError(f'values[0][{key}]: Invalid value: "{value}": {why}')
             return Requirement(key, operator, frozenset({value})), position
         case _:
             raise ValueError(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
@@ -204,14 +201,10 @@ def _requirement(tokens: list[str], position: int) -> tuple[Requirement, int]:
 
 def _key(tokens: list[str], position: int) -> str:
     key = tokens[position] if position < len(tokens) else ""
-    if not KEY.fullmatch(key):
+    if names.qualified(key):
         if not key or key in {"=", "==", "!=", "(", ")", ","}:
             raise ValueError(f"found '{key}', expected: identifier")
-        raise ValueError(
-            f'<nil>: Invalid value: "{key}": name part must consist of alphanumeric characters, \'-\', \'_\' or \'.\', '
-            "and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', "
-            "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-        )
+        raise ValueError(f'<nil>: Invalid value: "{key}": {names.qualified(key)[0]}')
     return key
 
 
@@ -247,10 +240,7 @@ def _many_values(tokens: list[str], position: int) -> tuple[list[str], int]:
 
 
 def _value(value: str) -> str:
-    if not VALUE.fullmatch(value):
-        raise ValueError(
-            f'values[0]: Invalid value: "{value}": a valid label must be an empty string or consist of alphanumeric '
-            "characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or "
-            "'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-        )
+    trouble = names.value(value)
+    if trouble:
+        raise ValueError(f'values[0]: Invalid value: "{value}": {trouble[0]}')
     return value

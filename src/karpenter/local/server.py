@@ -1,8 +1,9 @@
 """
 The API server without sockets: one request in, one answer or one stream out.
 
-Finds out what is asked (:mod:`.request`), in which shape (:mod:`.views`), and calls the verb. Every refusal becomes a
-``Status``; anything else that is raised is a bug here and answers 500. :mod:`.http` puts it on a port.
+Finds out what is asked (:mod:`.request`), in which shape (:mod:`.views`), and calls the verb. Every refusal
+becomes a ``Status``; anything else that is raised is a bug here and answers 500. :mod:`.http` puts it on a
+port.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from karpenter.base.clock import Clock, SystemClock
-from karpenter.kube.transport import Request, Response, Streaming
+from karpenter.base.clock import SystemClock
+from karpenter.kube.transport import Streaming
 from karpenter.local import bootstrap, faults, pages
 from karpenter.local.authorization import authorize
 from karpenter.local.backend import Backend
 from karpenter.local.negotiation import view_for
 from karpenter.local.presenting import refuse
-from karpenter.local.request import Call, parse
+from karpenter.local.request import parse
 from karpenter.local.resources import REVIEW
 from karpenter.local.store import Store
 from karpenter.local.verbs import subresources
@@ -34,6 +35,9 @@ from karpenter.local.verbs.watching import Watch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from karpenter.base.clock import Clock
+    from karpenter.kube.transport import Request, Response
+    from karpenter.local.request import Call
     from karpenter.local.views import View
 
 log = structlog.get_logger(__name__)
@@ -52,7 +56,9 @@ _VERBS: dict[str, Callable[[Backend, Call, View], Response]] = {
 class Server:
     """Answers the Kubernetes API from a store. Implements :class:`karpenter.kube.transport.Handler`."""
 
-    def __init__(self, *, clock: Clock | None = None, store: Store | None = None, seed: int | None = None) -> None:
+    def __init__(
+        self, *, clock: Clock | None = None, store: Store | None = None, seed: int | None = None
+    ) -> None:
         self.store = store or Store()
         self.backend = Backend(store=self.store, clock=clock or SystemClock(), seed=seed)
         bootstrap.fill(self.backend)

@@ -1,10 +1,11 @@
 """
 Every object of the cluster, and one revision that counts all writes.
 
-Objects live in tables, one per kind of storage (``pods``, ``deployments.apps``); each table knows its keys in order and its recent
-:class:`~.history.History`. A write is synchronous: it takes the next revision, stamps it into the object,
-encodes once, tells the journal and wakes the watchers. Whoever needs compare-and-swap compares ``revision`` first: there is
-no await between the two, so nothing can come in between.
+Objects live in tables, one per kind of storage (``pods``, ``deployments.apps``); each table knows its keys
+in order and its recent :class:`~.history.History`. A write is synchronous: it takes the next revision,
+stamps it into the object, encodes once, tells the journal and wakes the watchers. Whoever needs
+compare-and-swap compares ``revision`` first: there is no await between the two, so nothing can come in
+between.
 
 What may be written and by whom is decided by the verbs. The journal, if any, is :mod:`.journal`.
 """
@@ -14,11 +15,14 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karpenter.local.entry import Entry, Object, encode
-from karpenter.local.history import Change, EventType, History
+from karpenter.local.entry import Entry, encode
+from karpenter.local.history import Change, History
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from karpenter.local.entry import Object
+    from karpenter.local.history import EventType
 
     Fields = Callable[[Object], Mapping[str, str]]
 
@@ -112,7 +116,10 @@ class Store:
                 table.entries[key] = Entry(key, entry.revision, entry.raw, entry.labels, entry_fields)
 
     def rewrite(self, name: str, api_version: str) -> None:
-        """Put every object of a table under another version of its kind, silently: nothing else about it changes."""
+        """
+        Put every object of a table under another version of its kind, silently: nothing else about it
+        changes.
+        """
         table = self.table(name)
         for key, entry in table.entries.items():
             value = entry.object()
@@ -135,16 +142,16 @@ class Store:
         self._publish(target, "MODIFIED" if before else "ADDED", entry, before)
         return entry
 
-    def delete(self, table: str, key: str) -> Entry:
-        """Remove the object; return its last state, stamped with the delete's revision."""
+    def delete(self, table: str, key: str, value: Object | None = None) -> Entry:
+        """Remove the object; return its last state, or `value`, stamped with the delete's revision."""
         target = self.table(table)
         before = target.unset(key)
         if before is None:
             raise KeyError(key)
         revision = self.revision + 1
-        value = before.object()
-        value["metadata"]["resourceVersion"] = str(revision)
-        last = Entry(key, revision, encode(value), before.labels, before.fields)
+        final = before.object() if value is None else value
+        final["metadata"]["resourceVersion"] = str(revision)
+        last = target.entry(key, revision, final)
         self._publish(target, "DELETED", last, before)
         return last
 

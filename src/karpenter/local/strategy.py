@@ -33,6 +33,8 @@ class Strategy:
     """An update of what is not there makes it."""
     returns_deleted = False
     """A delete that is done at once answers with the object and not with a Status."""
+    graceful = False
+    """Objects get time to wind down, and say so even when they need none."""
     orphans_by_default = False
     """A delete that does not say otherwise leaves dependents behind."""
 
@@ -80,7 +82,7 @@ class Strategy:
             self._status_metadata(key, value["metadata"], meta)
 
     def _status_metadata(self, key: str, target: dict[str, object], given: dict[str, object]) -> None:
-        """Take over what a status write may change in metadata; built-in kinds let labels and annotations pass."""
+        """Take over what a status write may change in metadata."""
         if key in given:
             target[key] = given[key]
         else:

@@ -1,19 +1,21 @@
 """
 The shapes in which a client may ask for objects: as stored, in another version, as metadata only, as a table.
 
-A view turns entries into bytes; what to show and in which order is the verb's business. Tables are in :mod:`.tables`.
+A view turns entries into bytes; what to show and in which order is the verb's business. Tables are in
+:mod:`.tables`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karpenter.local.entry import Entry, Object, encode
+from karpenter.local.entry import encode
 from karpenter.local.presenting import list_raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from karpenter.local.entry import Entry, Object
     from karpenter.local.history import Change
     from karpenter.local.resources import Resource
 

@@ -1,8 +1,8 @@
 """
 The way of every write: read, convert, default, admit, prepare, judge, note who owns which field, store.
 
-The verbs differ in where the new object comes from; from here on all take this road. Nothing here awaits, so what was checked
-is still true when it is stored.
+The verbs differ in where the new object comes from; from here on all take this road. Nothing here awaits,
+so what was checked is still true when it is stored.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karpenter.local import complaints, faults, metadata
-from karpenter.local.entry import Entry, Object, key_of
+from karpenter.local.entry import key_of
+from karpenter.local.managed.tracker import Author
 from karpenter.local.validation import meta as rules
 
 if TYPE_CHECKING:
     from karpenter.local.backend import Backend
+    from karpenter.local.entry import Entry, Object
     from karpenter.local.resources import Resource
 
 _ATTEMPTS = 8
@@ -31,9 +33,16 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     subresource: str = ""
     patch: bool = False
-    """A patch may not even try to change a uid; an update that brings one means: only if it is still that object."""
+    """
+    A patch may not even try to change a uid; an update that brings one means: only if it is still that
+    object.
+    """
     applied: Any = None
     """The managed fields that a server-side apply has worked out already."""
+
+    def author(self, resource: Resource) -> Author:
+        """Return whose the changed fields are."""
+        return Author(self.manager, self.version or resource.api_version, self.subresource)
 
 
 def create(backend: Backend, resource: Resource, namespace: str, value: Object, intent: Intent) -> Entry:
@@ -47,7 +56,7 @@ def create(backend: Backend, resource: Resource, namespace: str, value: Object, 
     metadata.for_create(backend, resource, meta)
     strategy.default(value)
     if intent.applied is None:
-        backend.owners.on_create(resource, value, intent.manager, intent.version or resource.api_version)
+        backend.owners.on_create(resource, value, intent.author(resource))
     else:
         meta["managedFields"] = intent.applied
     backend.admission.create(resource, value)
@@ -64,7 +73,7 @@ def create(backend: Backend, resource: Resource, namespace: str, value: Object, 
 
 
 def update(backend: Backend, resource: Resource, value: Object, old: Entry, intent: Intent) -> Entry:
-    """Store a changed object, or nothing when nothing changed; the last finalizer takes the object with it."""
+    """Store a changed object, or nothing when nothing changed; the last finalizer takes it along."""
     strategy = backend.strategy(resource)
     before = old.object()
     meta = metadata.of(value)
@@ -83,25 +92,13 @@ def update(backend: Backend, resource: Resource, value: Object, old: Entry, inte
         raise faults.invalid(resource.kind, resource.group, old.name, wrong)
     value = shaped(resource, value)
     if intent.applied is None:
-        version = intent.version or resource.api_version
-        backend.owners.on_update(resource, value, before, intent.manager, version, intent.subresource)
+        backend.owners.on_update(resource, value, before, intent.author(resource))
     else:
         value["metadata"]["managedFields"] = intent.applied
     metadata.tidy(value["metadata"])
     value["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
-    return _store(backend, resource, value, old, before, intent)
-
-
-def _store(
-    backend: Backend, resource: Resource, value: Object, old: Entry, before: Object, intent: Intent
-) -> Entry:
     if done_deleting(value):
-        if intent.dry_run:
-            return draft(backend, resource, value)
-        last = backend.store.put(resource.table, old.key, value)
-        backend.store.delete(resource.table, old.key)
-        backend.removed(resource)
-        return last
+        return _finish(backend, resource, value, old, intent)
     if value == before:
         return old
     if intent.dry_run:
@@ -109,6 +106,16 @@ def _store(
     entry = backend.store.put(resource.table, old.key, value)
     backend.changed(resource, entry)
     return entry
+
+
+def _finish(backend: Backend, resource: Resource, value: Object, old: Entry, intent: Intent) -> Entry:
+    """Carry out a deletion that was waiting for this change."""
+    if intent.dry_run:
+        return draft(backend, resource, value)
+    last = backend.store.put(resource.table, old.key, value)
+    backend.store.delete(resource.table, old.key)
+    backend.removed(resource)
+    return last
 
 
 def draft(backend: Backend, resource: Resource, value: Object) -> Entry:
@@ -175,5 +182,3 @@ def _check_preconditions(
 def uid_mismatch(asked: str, actual: str) -> str:
     """Return the sentence for a uid that is not the object's."""
     return f"Precondition failed: UID in precondition: {asked}, UID in object meta: {actual}"
-
-

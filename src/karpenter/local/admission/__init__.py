@@ -1,8 +1,8 @@
 """
 What a write must be allowed to do in the light of other objects, before its own fields are judged.
 
-Here: the namespace must exist and not be on its way out. What is special to a kind (priority of pods, their service
-account) is beside, and called by the kind's strategy.
+Here: the namespace must exist and not be on its way out. What is special to a kind (priority of pods, their
+service account) is beside, and called by the kind's strategy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""LimitRanges: what containers of a namespace get when they ask for nothing, and the bounds they must keep."""
+"""LimitRanges: what containers get when they ask for nothing, and the bounds that they must keep."""
 
 from __future__ import annotations
 

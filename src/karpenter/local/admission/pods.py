@@ -1,4 +1,7 @@
-"""What a new pod gets from the cluster around it: an account, a priority, overhead, tolerations of a node's short absences."""
+"""
+What a new pod gets from the cluster around it: an account, a priority, overhead, tolerations of a node's
+short absences.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ def _account(backend: Backend, resource: Resource, pod: Object) -> None:
     spec, meta = pod["spec"], pod["metadata"]
     name = spec.get("serviceAccountName") or "default"
     if backend.store.get("serviceaccounts", f"{meta['namespace']}/{name}") is None:
-        why = f'error looking up service account {meta["namespace"]}/{name}: serviceaccount "{name}" not found'
+        why = (
+            f'error looking up service account {meta["namespace"]}/{name}: serviceaccount "{name}" not found'
+        )
         raise faults.forbidden(resource, meta.get("name", ""), why)
     spec["serviceAccountName"] = spec["serviceAccount"] = name
 
@@ -54,8 +59,8 @@ def _priority(backend: Backend, resource: Resource, pod: Object) -> None:
         raise faults.forbidden(resource, meta.get("name", ""), why)
     if spec.get("preemptionPolicy") not in {None, policy}:
         why = (
-            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
-            f"priority admission controller computed {policy} from the given PriorityClass name"
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided "
+            f"in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
         )
         raise faults.forbidden(resource, meta.get("name", ""), why)
     if found and not name:
@@ -80,7 +85,9 @@ def _runtime(backend: Backend, resource: Resource, pod: Object) -> None:
         return
     found = backend.read(RUNTIMES, "", name)
     if found is None:
-        raise faults.forbidden(resource, meta.get("name", ""), f'pod rejected: RuntimeClass "{name}" not found')
+        raise faults.forbidden(
+            resource, meta.get("name", ""), f'pod rejected: RuntimeClass "{name}" not found'
+        )
     fixed = (found.get("overhead") or {}).get("podFixed")
     if fixed:
         if spec.get("overhead") not in (None, fixed):

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from karpenter.api.schema import fill_in, take_out_unknown
 from karpenter.local import faults
+from karpenter.local.bodies import json_type
 from karpenter.local.complaints import bad
 from karpenter.local.entry import encode
-from karpenter.local.incoming import Unfit, judge, untyped
+from karpenter.local.incoming import judge, unfit, untyped
 from karpenter.local.options import validation_mode
 from karpenter.local.schema.conform import Mismatch, conform
 from karpenter.local.schema.facts import facts
@@ -40,7 +41,9 @@ def custom(
     return to_stored(stored, value), warned
 
 
-def configuration(call: Call, version: Version, value: Object, repeated: Sequence[str]) -> tuple[Object, list[str]]:
+def configuration(
+    call: Call, version: Version, value: Object, repeated: Sequence[str]
+) -> tuple[Object, list[str]]:
     """Return the body of an apply with nothing filled in, and warnings about it."""
     _, unknown = take_out_unknown(version.schema, value)
     if unknown:
@@ -72,13 +75,9 @@ def _check_kind(call: Call, value: Object) -> None:
     kind, api_version = value.get("kind") or "", value.get("apiVersion") or ""
     if not kind:
         text = encode(value).decode()
-        raise faults.bad_request(
-            f"the object provided is unrecognized (must be of type {resource.kind}): Object 'Kind' is missing in '{text}'"
-        )
+        raise faults.unrecognized(resource.kind, f"Object 'Kind' is missing in '{text}'")
     if api_version != resource.api_version:
-        raise faults.bad_request(
-            f"the API version in the data ({api_version}) does not match the expected API version ({resource.api_version})"
-        )
+        raise faults.wrong_version(str(api_version), resource.api_version)
     if kind != resource.kind:
         name = (value.get("metadata") or {}).get("name", "")
         raise faults.invalid(str(kind), resource.group, name, [bad("kind", kind, f"must be {resource.kind}")])
@@ -89,9 +88,11 @@ def _metadata(version: Version, value: Object) -> list[str]:
     if meta is None:
         value["metadata"] = {}
         return []
+    if not isinstance(meta, dict):
+        got = json_type(meta)
+        why = f"json: cannot unmarshal {got} into Go struct field .metadata of type v1.ObjectMeta"
+        raise unfit(version.resource, why)
     try:
-        if not isinstance(meta, dict):
-            raise Mismatch("json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta")
         return [f"metadata.{path}" for path in conform(meta, facts().definition(_META))]
     except Mismatch as error:
-        raise Unfit(version.resource, str(error)) from None
+        raise unfit(version.resource, str(error)) from None

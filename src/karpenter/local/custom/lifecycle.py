@@ -1,7 +1,8 @@
 """
 The life of a definition: names accepted, established, and in the end its objects deleted before itself.
 
-A definition is served from the write that makes it; its conditions follow in a second write, as clients that wait for them expect.
+A definition is served from the write that makes it; its conditions follow in a second write, as clients
+that wait for them expect.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def retire(backend: Backend, value: Object) -> None:
     """Delete every object of a definition that is being deleted; when none is left, let the definition go."""
     spec = value["spec"]
     table = backend.store.table(f"{spec['names']['plural']}.{spec['group']}")
-    resource = next((v.resource for v in backend.versions_of(value["metadata"]["name"]) if v.resource.stored), None)
+    resource = next(
+        (v.resource for v in backend.versions_of(value["metadata"]["name"]) if v.resource.stored), None
+    )
     if resource is not None:
         for key in list(table.keys):
             entry = table.entries[key]
@@ -86,7 +89,11 @@ def _rival(backend: Backend, value: Object) -> str:
         taken = {resource.plural, resource.singular, *resource.short_names}
         if resource.kind == spec["names"]["kind"]:
             return f'"{resource.kind}" is already in use'
-        wanted = {spec["names"]["plural"], spec["names"].get("singular"), *(spec["names"].get("shortNames") or ())}
+        wanted = {
+            spec["names"]["plural"],
+            spec["names"].get("singular"),
+            *(spec["names"].get("shortNames") or ()),
+        }
         if taken & wanted:
             return f'"{min(taken & wanted, key=str)}" is already in use'
     return ""
@@ -97,7 +104,11 @@ def _conditions(backend: Backend, value: Object, rival: str) -> None:
     now = backend.now()
     accepted = "False" if rival else "True"
     wanted = [
-        _condition("NamesAccepted", accepted, *(("KindConflict", rival) if rival else ("NoConflicts", "no conflicts found"))),
+        _condition(
+            "NamesAccepted",
+            accepted,
+            *(("KindConflict", rival) if rival else ("NoConflicts", "no conflicts found")),
+        ),
         _condition(
             "Established",
             accepted,

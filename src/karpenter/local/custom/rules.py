@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from karpenter.api.errors import InvalidObject
 from karpenter.api.schema import find_bad_rules, load
-from karpenter.local.complaints import Complaint, bad, duplicate, required, unsupported
+from karpenter.local.complaints import Complaint, bad, duplicate, forbidden, required, unsupported
 from karpenter.local.custom.definition import schema_of
 from karpenter.local.validation import names
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from karpenter.local.entry import Object
 
 _ROOT = "spec.validation.openAPIV3Schema"
-_ROOT_FORBIDDEN = ("x-kubernetes-embedded-resource",)
+_EMBEDDED = "x-kubernetes-embedded-resource"
 
 
 def judge(value: Object, old: Object | None) -> Iterator[Complaint]:
@@ -64,7 +64,9 @@ def _names(given: Object) -> Iterator[Complaint]:
         else:
             for sentence in names.label_1035(given[key].lower()):
                 yield bad(
-                    f"spec.names.{key}", given[key], f"may have mixed case, but should otherwise match: {sentence}"
+                    f"spec.names.{key}",
+                    given[key],
+                    f"may have mixed case, but should otherwise match: {sentence}",
                 )
     if given.get("kind") and given.get("kind") == given.get("listKind"):
         yield bad("spec.names.listKind", given["listKind"], "kind and listKind may not be the same")
@@ -116,23 +118,23 @@ def _structure(schema: Any, path: str, *, root: bool = False) -> Iterator[Compla
     free = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
     if not schema.get("type") and not free and not root:
         yield required(f"{path}.type", "must not be empty for specified object fields")
-    if root:
-        for key in _ROOT_FORBIDDEN:
-            if schema.get(key):
-                yield Complaint(f"{path}.{key}", "FieldValueForbidden", "Forbidden: must be false at the root")
+    if root and schema.get(_EMBEDDED):
+        yield forbidden(f"{path}.{_EMBEDDED}", "must be false at the root")
     for name, inner in (schema.get("properties") or {}).items():
-        if root and name == "metadata":
-            continue
-        yield from _structure(inner, f"{path}.properties[{name}]")
+        if not (root and name == "metadata"):
+            yield from _structure(inner, f"{path}.properties[{name}]")
     extra = schema.get("additionalProperties")
     if isinstance(extra, dict):
         yield from _structure(extra, f"{path}.additionalProperties")
-    items = schema.get("items")
     if schema.get("type") == "array":
-        if items is None:
-            yield required(f"{path}.items", "must be specified")
-        else:
-            yield from _structure(items, f"{path}.items")
+        yield from _list(schema, path)
+
+
+def _list(schema: dict[str, Any], path: str) -> Iterator[Complaint]:
+    if schema.get("items") is None:
+        yield required(f"{path}.items", "must be specified")
+    else:
+        yield from _structure(schema["items"], f"{path}.items")
     if schema.get("x-kubernetes-list-type") == "map" and not schema.get("x-kubernetes-list-map-keys"):
         why = "must not be empty if x-kubernetes-list-type is map"
         yield required(f"{path}.x-kubernetes-list-map-keys", why)

@@ -1,4 +1,7 @@
-"""How objects of a custom kind are written: defaults are in the schema, rules are in the schema, status is apart."""
+"""
+How objects of a custom kind are written: defaults are in the schema, rules are in the schema, status is
+apart.
+"""
 
 from __future__ import annotations
 

@@ -82,7 +82,12 @@ def _container(container: Spec, *, on_host: bool) -> None:
 
 
 def _probe(probe: Spec) -> None:
-    for key, given in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
+    for key, given in (
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ):
         probe.setdefault(key, given)
     _http(probe)
     if probe.get("grpc") is not None:

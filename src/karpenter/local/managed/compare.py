@@ -1,15 +1,19 @@
-"""What changed between two states of an object, and what a configuration speaks of: sets of fields, by shape."""
+"""What changed between two states of an object, and what a configuration speaks of, as sets of fields."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter.local.managed.sets import SELF, Set, union
+from karpenter.local.managed.sets import SELF, union
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karpenter.local.managed.sets import Set
     from karpenter.local.managed.shapes import Shape
 
 _ABSENT: Any = object()
+_CONTAINERS: dict[str, type] = {"map": dict, "list": list}
 
 
 class Comparison:
@@ -34,64 +38,73 @@ class Comparison:
 def compare(before: Any, after: Any, shape: Shape) -> Comparison:
     """Return what an update from `before` to `after` did."""
     found = Comparison()
-    _map(before, after, shape, found.added, found.modified, found.removed)
+    _map(before, after, shape, found)
     return found
 
 
-def _value(before: Any, after: Any, shape: Shape, key: str, added: Set, modified: Set, removed: Set) -> None:
-    """Compare one field; each of the three sets is that of the parent, and `key` the element to put there."""
-    kind = shape.kind
-    given = before if after is _ABSENT else after
-    if kind == "map" and type(given) is dict and (given or (type(before) is dict and before)):
-        if type(before) is dict or before is _ABSENT or before is None:
-            below: tuple[Set, Set, Set] = {}, {}, {}
-            _map(before if type(before) is dict else {}, after if type(after) is dict else {}, shape, *below)
-            _collect(before, after, key, below, (added, modified, removed))
-            return
-    elif kind == "list" and type(given) is list and (given or (type(before) is list and before)):
-        if type(before) is list or before is _ABSENT or before is None:
-            below = {}, {}, {}
-            _list(before if type(before) is list else [], after if type(after) is list else [], shape, *below)
-            _collect(before, after, key, below, (added, modified, removed))
-            return
-    if before is _ABSENT:
-        added[key] = {}
+def _value(before: Any, after: Any, shape: Shape, key: str, into: Comparison) -> None:
+    """Compare one field; `into` is the parent's comparison, and `key` the element to put there."""
+    walk = _walker(before, after, shape)
+    if walk is not None:
+        below = Comparison()
+        empty: Any = {} if shape.kind == "map" else []
+        walk(
+            empty if before is _ABSENT or before is None else before,
+            empty if after is _ABSENT or after is None else after,
+            shape,
+            below,
+        )
+        _collect(before, after, key, below, into)
+    elif before is _ABSENT:
+        into.added[key] = {}
     elif after is _ABSENT:
-        removed[key] = {}
+        into.removed[key] = {}
     elif before != after or isinstance(before, bool) != isinstance(after, bool):
-        modified[key] = {}
+        into.modified[key] = {}
 
 
-def _collect(before: Any, after: Any, key: str, below: tuple[Set, Set, Set], into: tuple[Set, Set, Set]) -> None:
+def _walker(before: Any, after: Any, shape: Shape) -> Callable[[Any, Any, Shape, Comparison], None] | None:
+    """Return how to go into a value, or None when it is compared whole: a leaf, or empty on both sides."""
+    wanted = _CONTAINERS.get(shape.kind)
+    if wanted is None:
+        return None
+    sides = [side for side in (before, after) if side is not _ABSENT and side is not None]
+    if any(type(side) is not wanted for side in sides) or not any(sides):
+        return None
+    return _map if wanted is dict else _list
+
+
+def _collect(before: Any, after: Any, key: str, below: Comparison, into: Comparison) -> None:
     """Hang what was found beneath a field under its element; the field itself counts when it came or went."""
-    whole = (before is _ABSENT, False, after is _ABSENT)
-    for found, target, itself in zip(below, into, whole, strict=True):
-        if itself:
-            target[key] = {SELF: {}, **found} if found else {}
-        elif found:
-            target[key] = found
+    if before is _ABSENT:
+        into.added[key] = {SELF: {}, **below.added} if below.added else {}
+    elif below.added:
+        into.added[key] = below.added
+    if below.modified:
+        into.modified[key] = below.modified
+    if after is _ABSENT:
+        into.removed[key] = {SELF: {}, **below.removed} if below.removed else {}
+    elif below.removed:
+        into.removed[key] = below.removed
 
 
-def _map(before: Any, after: Any, shape: Shape, added: Set, modified: Set, removed: Set) -> None:
+def _map(before: dict[str, Any], after: dict[str, Any], shape: Shape, into: Comparison) -> None:
     for name, now in after.items():
-        was = before.get(name, _ABSENT)
-        if was is now:
-            continue
-        _value(was, now, shape.child(name), f"f:{name}", added, modified, removed)
+        _value(before.get(name, _ABSENT), now, shape.child(name), f"f:{name}", into)
     for name, was in before.items():
         if name not in after:
-            _value(was, _ABSENT, shape.child(name), f"f:{name}", added, modified, removed)
+            _value(was, _ABSENT, shape.child(name), f"f:{name}", into)
 
 
-def _list(before: list[Any], after: list[Any], shape: Shape, added: Set, modified: Set, removed: Set) -> None:
+def _list(before: list[Any], after: list[Any], shape: Shape, into: Comparison) -> None:
     old = {shape.element(item): item for item in before}
     new = {shape.element(item): item for item in after}
     inner = shape.item
     for element, now in new.items():
-        _value(old.get(element, _ABSENT), now, inner, element, added, modified, removed)
+        _value(old.get(element, _ABSENT), now, inner, element, into)
     for element, was in old.items():
         if element not in new:
-            _value(was, _ABSENT, inner, element, added, modified, removed)
+            _value(was, _ABSENT, inner, element, into)
 
 
 def fields_of(value: Any, shape: Shape) -> Set:

@@ -1,8 +1,8 @@
 """
 ``metadata.managedFields``: the list of managers and their fields, read and written.
 
-An entry is known by its manager, operation, version and subresource. At most ten managers of updates are kept apart; older ones
-are merged into one.
+An entry is known by its manager, operation, version and subresource. At most ten managers of updates are
+kept apart; older ones are merged into one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Managed(msgspec.Struct):
 Managers = dict[Key, Managed]
 
 
-class BadEntries(ValueError):
+class BadEntries(ValueError):  # noqa: N818  reads as what is the matter
     """The list that a client sent cannot be read."""
 
 
@@ -53,7 +53,9 @@ def read(entries: Any) -> Managers:
         fields = entry.get("fieldsV1")
         if entry.get("fieldsType", "FieldsV1") != "FieldsV1" or not isinstance(fields, dict | None):
             raise BadEntries("fieldsType must be `FieldsV1`")
-        key = Key(operation, entry.get("manager", ""), entry.get("apiVersion", ""), entry.get("subresource", ""))
+        key = Key(
+            operation, entry.get("manager", ""), entry.get("apiVersion", ""), entry.get("subresource", "")
+        )
         found[key] = Managed(fields or {}, entry.get("time") or "")
     return found
 

@@ -27,7 +27,7 @@ def merge(live: Any, given: Any, shape: Shape) -> Any:
 
 
 def _lists(live: list[Any], given: list[Any], shape: Shape) -> list[Any]:
-    """Return the items of both: in the order of `given`, with what only `live` has kept near its neighbours."""
+    """Return the items of both in the order of `given`; what only `live` has stays near its neighbours."""
     old = [shape.element(item) for item in live]
     new = [shape.element(item) for item in given]
     ours = dict(zip(old, live, strict=True))

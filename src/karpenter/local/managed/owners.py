@@ -1,25 +1,29 @@
 """
 The rules of ownership: what an update takes over, and what an apply may and may not do.
 
-An update owns what it changed, and takes it from whoever had it. An apply owns what it says; where that changes a
-value that another manager owns, it is refused with the list of conflicts, unless forced. What an applier said before and
-says no more is removed, unless someone else owns it.
+An update owns what it changed, and takes it from whoever had it. An apply owns what it says; where that
+changes a value that another manager owns, it is refused with the list of conflicts, unless forced. What an
+applier said before and says no more is removed, unless someone else owns it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from karpenter.local.managed import entries, sets
-from karpenter.local.managed.compare import Comparison, compare, fields_of
-from karpenter.local.managed.entries import APPLY, UPDATE, Key, Managed, Managers
+from karpenter.local.managed.compare import compare, fields_of
+from karpenter.local.managed.entries import UPDATE, Key, Managed
 from karpenter.local.managed.merge import merge
 from karpenter.local.managed.prune import prune
+from karpenter.local.managed.sets import Set
+from karpenter.local.managed.shapes import Shape
 
 if TYPE_CHECKING:
     from karpenter.local.entry import Object
-    from karpenter.local.managed.sets import Set
-    from karpenter.local.managed.shapes import Shape
+    from karpenter.local.managed.compare import Comparison
+    from karpenter.local.managed.entries import Managers
 
 _NEVER_OWNED: Set = {
     "f:apiVersion": {},
@@ -48,23 +52,34 @@ class Conflicts(Exception):  # noqa: N818  what the API calls them
         self.causes = causes
 
 
-def after_create(value: Object, blank: Object, shape: Shape, key: Key, now: str, ignored: Set) -> list[Any]:
+class Write(msgspec.Struct, frozen=True, kw_only=True):
+    """Who writes, when, how the object is taken apart, and what this way of writing can never own."""
+
+    key: Key
+    now: str
+    shape: Shape
+    ignored: Set
+
+    def own(self, fields: Set) -> Set:
+        """Return what of `fields` can be owned: not identity, and not what this write cannot touch."""
+        return sets.without(sets.difference(fields, _NEVER_OWNED), self.ignored)
+
+
+def after_create(value: Object, blank: Object, write: Write) -> list[Any]:
     """Return the managed fields of a new object: everything that is not in a blank one is its creator's."""
-    found = compare(blank, value, shape)
-    fields = _own(found.touched, ignored)
+    found = compare(blank, value, write.shape)
+    fields = write.own(found.touched)
     given = value["metadata"].get("managedFields")
     managers: Managers = {} if _is_reset(given) else entries.read(given)
     for other in managers.values():
         other.fields = sets.difference(other.fields, fields)
     if fields:
-        mine = managers.get(key)
-        managers[key] = Managed(sets.union(mine.fields, fields) if mine else fields, now)
+        mine = managers.get(write.key)
+        managers[write.key] = Managed(sets.union(mine.fields, fields) if mine else fields, write.now)
     return entries.write(managers)
 
 
-def after_update(
-    value: Object, before: Object, shape: Shape, key: Key, now: str, ignored: Set
-) -> list[Any] | None:
+def after_update(value: Object, before: Object, write: Write) -> list[Any] | None:
     """Return the managed fields after an update; None leaves an object without any as it is."""
     given = value["metadata"].get("managedFields")
     was = before["metadata"].get("managedFields")
@@ -73,13 +88,13 @@ def after_update(
     if not was and not given:
         return None
     managers = entries.read(given or was)
-    found = compare(_bare(before), _bare(value), shape)
-    touched = _own(found.touched, ignored)
+    found = compare(_bare(before), _bare(value), write.shape)
+    touched = write.own(found.touched)
     for other in managers.values():
         other.fields = sets.difference(sets.difference(other.fields, touched), found.removed)
     if touched:
-        mine = managers.get(key)
-        managers[key] = Managed(sets.union(mine.fields, touched) if mine else touched, now)
+        mine = managers.get(write.key)
+        managers[write.key] = Managed(sets.union(mine.fields, touched) if mine else touched, write.now)
     return entries.write(managers)
 
 
@@ -93,22 +108,21 @@ class Applied:
         self.managers = managers
 
 
-def apply(
-    live: Object, given: Object, shape: Shape, key: Key, now: str, *, ignored: Set, force: bool, version: str
-) -> Applied:
+def apply(live: Object, given: Object, write: Write, *, force: bool) -> Applied:
     """Lay a configuration over an object.
 
     Raises:
         Conflicts: it would change what others own, and is not forced.
     """
+    key, shape = write.key, write.shape
     managers = entries.read(live["metadata"].get("managedFields"))
     if not managers and live["metadata"].get("resourceVersion"):
-        fields = _own(fields_of(_bare(live), shape), {})
-        managers[Key(UPDATE, BEFORE_APPLY, version)] = Managed(fields)
+        fields = sets.difference(fields_of(_bare(live), shape), _NEVER_OWNED)
+        managers[Key(UPDATE, BEFORE_APPLY, key.api_version)] = Managed(fields)
     mine = managers.get(key)
     last = mine.fields if mine else {}
     config = _bare(given)
-    fields = _own(fields_of(config, shape), ignored)
+    fields = write.own(fields_of(config, shape))
     merged = merge(live, config, shape)
     others = {other: managed for other, managed in managers.items() if other != key}
     owned = fields
@@ -120,7 +134,7 @@ def apply(
     found = compare(_bare(live), _bare(merged), shape)
     _settle(others, found, force=force)
     unchanged = mine is not None and mine.fields == fields and not found
-    others[key] = Managed(fields, mine.time if unchanged and mine else now)
+    others[key] = Managed(fields, mine.time if unchanged and mine else write.now)
     return Applied(merged, entries.write(others))
 
 
@@ -149,11 +163,6 @@ def describe(key: Key) -> str:
     return text
 
 
-def _own(fields: Set, ignored: Set) -> Set:
-    """Return what can be owned: not identity, and not what this kind of write cannot touch."""
-    return sets.without(sets.difference(fields, _NEVER_OWNED), ignored)
-
-
 def _is_reset(given: Any) -> bool:
     return isinstance(given, list) and len(given) == 1 and not given[0]
 
@@ -180,6 +189,3 @@ def _identity(meta: dict[str, Any]) -> dict[str, Any]:
         "deletionGracePeriodSeconds",
     )
     return {key: meta[key] for key in keys if key in meta}
-
-
-__all__ = ["APPLY", "UPDATE", "Applied", "Conflicts", "Key", "after_create", "after_update", "apply"]

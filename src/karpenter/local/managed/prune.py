@@ -1,6 +1,4 @@
-"""
-Take out of an object what an applier used to own and no longer speaks of, unless someone else owns it too.
-"""
+"""Take out of an object what an applier owned, says no more, and nobody else owns."""
 
 from __future__ import annotations
 
@@ -8,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from karpenter.local.managed import sets
 from karpenter.local.managed.compare import fields_of
-from karpenter.local.managed.sets import SELF, Set
+from karpenter.local.managed.sets import SELF
 
 if TYPE_CHECKING:
+    from karpenter.local.managed.sets import Set
     from karpenter.local.managed.shapes import Shape
 
 
 def prune(merged: Any, shape: Shape, last: Set, owned: Set) -> Any:
-    """Return `merged` without what `last` owned and nobody owns now; `owned` is what all managers own by now."""
+    """Return `merged` without what `last` owned and nobody owns now; `owned` is what all own by now."""
     if not last:
         return merged
     named = _with_fields(last, shape)

@@ -1,9 +1,9 @@
 """
 Sets of field paths, in the very form in which ``fieldsV1`` spells them.
 
-A set is a dictionary from path elements to sets: ``f:NAME`` a field, ``k:{...}`` the item of a list with those keys, ``v:VALUE`` the item
-of a list of values. An element that maps to an empty set is a member; one that has members beneath it and
-is one itself says so with ``.``.
+A set is a dictionary from path elements to sets: ``f:NAME`` a field, ``k:{...}`` the item of a list with
+those keys, ``v:VALUE`` the item of a list of values. An element that maps to an empty set is a member; one
+that has members beneath it and is one itself says so with ``.``.
 
     {"f:metadata": {"f:labels": {".": {}, "f:app": {}}}}     metadata.labels and metadata.labels.app
 

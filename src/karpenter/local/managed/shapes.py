@@ -1,5 +1,6 @@
 """
-What merges with what: which maps are taken apart, which lists have items with an identity, and what is replaced whole.
+What merges with what: which maps are taken apart, which lists have items with an identity, and what is
+replaced whole.
 
 One view over two sources: the facts about built-in kinds, and the schemas that CRDs bring.
 """
@@ -11,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter.local.schema.facts import Definition, facts
+from karpenter.local.schema.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.local.schema.facts import Field, Type
+    from karpenter.local.schema.facts import Definition, Field, Type
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -213,7 +214,9 @@ def of_schema(schema: Mapping[str, Any]) -> Shape:
             case "map":
                 keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
                 properties = items.get("properties") or {}
-                defaults = {key: properties[key]["default"] for key in keys if "default" in properties.get(key, {})}
+                defaults = {
+                    key: properties[key]["default"] for key in keys if "default" in properties.get(key, {})
+                }
                 return Items(of_schema(items), keys, defaults)
             case "set":
                 return ValueSet()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from karpenter.local.managed import owners, shapes
 from karpenter.local.managed.entries import APPLY, UPDATE, BadEntries, Key
 from karpenter.local.schema.conform import zero
@@ -22,6 +24,14 @@ _STATUS: Set = {"f:status": {}}
 _ALL_BUT_STATUS: Set = {"f:spec": {}, "f:metadata": {"f:labels": {}, "f:annotations": {}}}
 
 
+class Author(msgspec.Struct, frozen=True):
+    """By whom, in which version, and through which subresource an object is written."""
+
+    manager: str
+    version: str
+    subresource: str = ""
+
+
 class Tracker:
     """Keeps managed fields up to date."""
 
@@ -35,53 +45,39 @@ class Tracker:
             return self._custom(resource)
         return shapes.of_kind(resource.group, resource.version, resource.kind)
 
-    def on_create(self, resource: Resource, value: Object, manager: str, version: str) -> None:
+    def on_create(self, resource: Resource, value: Object, author: Author) -> None:
         """Note the creator of an object as the owner of its fields."""
-        key = Key(UPDATE, manager, version)
-        ignored = ignored_fields(resource, "")
+        write = self._write(resource, UPDATE, author)
         try:
-            found = owners.after_create(value, blank(resource), self.shape(resource), key, self._now(), ignored)
+            found = owners.after_create(value, blank(resource), write)
         except BadEntries:
             value["metadata"].pop("managedFields", None)
-            found = owners.after_create(value, blank(resource), self.shape(resource), key, self._now(), ignored)
+            found = owners.after_create(value, blank(resource), write)
         _set(value, found)
 
-    def on_update(
-        self, resource: Resource, value: Object, before: Object, manager: str, version: str, subresource: str
-    ) -> None:
+    def on_update(self, resource: Resource, value: Object, before: Object, author: Author) -> None:
         """Note who changed what."""
-        key = Key(UPDATE, manager, version, subresource)
-        ignored = ignored_fields(resource, subresource)
-        shape = self.shape(resource)
+        write = self._write(resource, UPDATE, author)
         try:
-            found = owners.after_update(value, before, shape, key, self._now(), ignored)
+            found = owners.after_update(value, before, write)
         except BadEntries:
             value["metadata"].pop("managedFields", None)
-            found = owners.after_update(value, before, shape, key, self._now(), ignored)
+            found = owners.after_update(value, before, write)
         if found is not None:
             _set(value, found)
 
     def apply(
-        self,
-        resource: Resource,
-        live: Object,
-        given: Object,
-        manager: str,
-        version: str,
-        subresource: str,
-        *,
-        force: bool,
+        self, resource: Resource, live: Object, given: Object, author: Author, *, force: bool
     ) -> owners.Applied:
         """Lay a configuration over an object; raises :class:`.owners.Conflicts`."""
-        return owners.apply(
-            live,
-            given,
-            self.shape(resource),
-            Key(APPLY, manager, version, subresource),
-            self._now(),
-            ignored=ignored_fields(resource, subresource),
-            force=force,
-            version=version,
+        return owners.apply(live, given, self._write(resource, APPLY, author), force=force)
+
+    def _write(self, resource: Resource, operation: str, author: Author) -> owners.Write:
+        return owners.Write(
+            key=Key(operation, author.manager, author.version, author.subresource),
+            now=self._now(),
+            shape=self.shape(resource),
+            ignored=ignored_fields(resource, author.subresource),
         )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter.kube.transport import Response
 from karpenter.local import faults
 from karpenter.local.negotiation import clauses
 from karpenter.local.openapi.paths import paths_of
@@ -16,7 +15,7 @@ from karpenter.local.presenting import reply, reply_raw
 from karpenter.local.schema.facts import facts
 
 if TYPE_CHECKING:
-    from karpenter.kube.transport import Request
+    from karpenter.kube.transport import Request, Response
     from karpenter.local.backend import Backend
     from karpenter.local.resources import Resource
 
@@ -81,7 +80,11 @@ def _document(backend: Backend, group: str, version: str) -> bytes:
     document = {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": facts().version},
-        "paths": {path: item for resource in resources for path, item in paths_of(resource, definition_name(resource), _V3)},
+        "paths": {
+            path: item
+            for resource in resources
+            for path, item in paths_of(resource, definition_name(resource), _V3)
+        },
         "components": {"schemas": schemas.found},
     }
     raw = msgspec.json.encode(document)
@@ -105,7 +108,10 @@ def _collect(backend: Backend, schemas: Schemas, resources: list[Resource], pref
 
 
 def _version_two(backend: Backend, request: Request) -> Response:
-    if not any(item.media_type in {"application/json", "*/*", "application/*"} for item in clauses(request.header("accept"))):
+    if not any(
+        item.media_type in {"application/json", "*/*", "application/*"}
+        for item in clauses(request.header("accept"))
+    ):
         raise faults.not_acceptable()
     schemas = Schemas(_V2, old=True)
     resources = list(backend.registry)
@@ -113,7 +119,11 @@ def _version_two(backend: Backend, request: Request) -> Response:
     document = {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": facts().version},
-        "paths": {path: item for resource in resources for path, item in paths_of(resource, definition_name(resource), _V2)},
+        "paths": {
+            path: item
+            for resource in resources
+            for path, item in paths_of(resource, definition_name(resource), _V2)
+        },
         "definitions": schemas.found,
     }
     return reply(document)

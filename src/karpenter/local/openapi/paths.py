@@ -1,4 +1,4 @@
-"""The paths of a kind in an OpenAPI document: enough for clients to see which verbs and which options there are."""
+"""The paths of a kind in an OpenAPI document: which verbs and which options there are."""
 
 from __future__ import annotations
 
@@ -39,13 +39,17 @@ def paths_of(resource: Resource, name: str, prefix: str) -> Iterator[tuple[str, 
     if "get" in resource.verbs:
         yield (
             f"{collection}/{{name}}",
-            {method: _operation(resource, method, name, prefix) for method in ("get", "put", "patch", "delete")},
+            {
+                method: _operation(resource, method, name, prefix)
+                for method in ("get", "put", "patch", "delete")
+            },
         )
 
 
 def _operation(resource: Resource, method: str, name: str, prefix: str, action: str = "") -> dict[str, Any]:
+    group = resource.group.title().replace(".", "")
     operation: dict[str, Any] = {
-        "operationId": f"{action or method}{resource.group.title().replace('.', '')}{resource.version}{resource.kind}",
+        "operationId": f"{action or method}{group}{resource.version}{resource.kind}",
         "responses": {"200": {"description": "OK"}},
         "x-kubernetes-action": action or _ACTIONS[method],
         "x-kubernetes-group-version-kind": {

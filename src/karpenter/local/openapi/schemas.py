@@ -48,7 +48,7 @@ class Schemas:
         if name in self.found:
             return
         definition = facts().definition(name)
-        self.found[name] = target = {}
+        target = self.found[name] = dict[str, Any]()
         target |= self._struct(definition)
 
     def _struct(self, definition: Definition) -> dict[str, Any]:

@@ -18,10 +18,14 @@ class PatchError(ValueError):
 def apply(value: Any, operations: list[Any]) -> Any:
     """Return `value` changed by `operations`; `value` is not kept."""
     if not all(isinstance(item, dict) for item in operations):
-        raise faults.bad_request("error decoding patch: json: cannot unmarshal into Go value of type handlers.jsonPatchOp")
+        raise faults.bad_request(
+            "error decoding patch: json: cannot unmarshal into Go value of type handlers.jsonPatchOp"
+        )
     if len(operations) > _MOST:
         raise faults.Fault(
-            413, "RequestEntityTooLarge", f"The allowed maximum operations in a JSON patch is {_MOST}, got {len(operations)}"
+            413,
+            "RequestEntityTooLarge",
+            f"The allowed maximum operations in a JSON patch is {_MOST}, got {len(operations)}",
         )
     for operation in operations:
         if operation.get("op") not in _KNOWN or not isinstance(operation.get("path"), str):
@@ -80,7 +84,9 @@ def _steps(path: str) -> list[str]:
 def _step(container: Any, step: str, path: str, operation: str) -> Any:
     if isinstance(container, dict):
         if step not in container:
-            raise PatchError(f"{operation} operation does not apply: doc is missing key: {path}: missing value")
+            raise PatchError(
+                f"{operation} operation does not apply: doc is missing key: {path}: missing value"
+            )
         return container[step]
     if isinstance(container, list):
         return container[_index(step, len(container) - 1, path, operation)]
@@ -106,10 +112,7 @@ def _get(value: Any, path: str, operation: str) -> Any:
 def _find(value: Any, path: str) -> Any:
     """Return what is at `path`; a missing key is null, as ``test`` sees it."""
     for step in _steps(path):
-        if isinstance(value, dict):
-            value = value.get(step)
-        else:
-            value = _step(value, step, path, "test")
+        value = value.get(step) if isinstance(value, dict) else _step(value, step, path, "test")
     return value
 
 
@@ -117,7 +120,9 @@ def _parent(value: Any, path: str, operation: str) -> tuple[Any, str]:
     steps = _steps(path)
     for step in steps[:-1]:
         if isinstance(value, dict) and step not in value:
-            raise PatchError(f"{operation} operation does not apply: doc is missing path: {path!r}: missing value")
+            raise PatchError(
+                f"{operation} operation does not apply: doc is missing path: {path!r}: missing value"
+            )
         value = _step(value, step, path, operation)
     return value, steps[-1]
 

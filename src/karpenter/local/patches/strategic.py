@@ -1,9 +1,9 @@
 """
 Strategic merge patch: a merge patch that knows which lists have items with an identity.
 
-Lists of the built-in kinds that have a merge key are merged item by item; other lists are replaced. Directives
-in the patch say more: ``$patch: delete|replace|merge``, ``$deleteFromPrimitiveList/FIELD``, ``$setElementOrder/FIELD``,
-``$retainKeys``.
+Lists of the built-in kinds that have a merge key are merged item by item; other lists are replaced.
+Directives in the patch say more: ``$patch: delete|replace|merge``, ``$deleteFromPrimitiveList/FIELD``,
+``$setElementOrder/FIELD``, ``$retainKeys``.
 """
 
 from __future__ import annotations
@@ -34,20 +34,12 @@ def _struct(value: dict[str, Any], patch: dict[str, Any], definition: Definition
         return {}
     if directive not in {None, "merge"}:
         raise faults.Fault(500, "", f"unknown patch type: {directive} in map")
-    retained = patch.pop(_RETAIN, None)
-    if retained is not None:
-        unknown = [key for key in patch if key not in retained and not key.startswith("$") and patch[key] is not None]
-        if unknown:
-            raise faults.bad_request("patch has a field that is not in the retainKeys list")
-        value = {key: part for key, part in value.items() if key in retained}
+    value = _retained(value, patch)
     orders = {key.removeprefix(_ORDER): patch.pop(key) for key in list(patch) if key.startswith(_ORDER)}
-    gone = {key.removeprefix(_DELETE_FROM): patch.pop(key) for key in list(patch) if key.startswith(_DELETE_FROM)}
-    for key, items in gone.items():
-        if isinstance(value.get(key), list):
-            value[key] = [item for item in value[key] if item not in items]
+    _delete_values(value, patch)
     for key, part in patch.items():
         field = definition.fields.get(key) if definition is not None else None
-        if part is None:
+        if part is None or (isinstance(part, dict) and part.get(_DIRECTIVE) == "delete"):
             value.pop(key, None)
         elif isinstance(part, dict):
             value[key] = _map(value.get(key), part, field)
@@ -55,11 +47,33 @@ def _struct(value: dict[str, Any], patch: dict[str, Any], definition: Definition
             value[key] = _list(value.get(key), part, field, orders.pop(key, None))
         else:
             value[key] = part
+    _reorder(value, orders, definition)
+    return value
+
+
+def _retained(value: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """Return only what the patch says to retain, if it says so."""
+    retained = patch.pop(_RETAIN, None)
+    if retained is None:
+        return value
+    if any(key not in retained and not key.startswith("$") and patch[key] is not None for key in patch):
+        raise faults.bad_request("patch has a field that is not in the retainKeys list")
+    return {key: part for key, part in value.items() if key in retained}
+
+
+def _delete_values(value: dict[str, Any], patch: dict[str, Any]) -> None:
+    for directive in [key for key in patch if key.startswith(_DELETE_FROM)]:
+        gone, key = patch.pop(directive), directive.removeprefix(_DELETE_FROM)
+        if isinstance(value.get(key), list):
+            value[key] = [item for item in value[key] if item not in gone]
+
+
+def _reorder(value: dict[str, Any], orders: dict[str, list[Any]], definition: Definition | None) -> None:
+    """Sort the lists whose order is all that the patch says about them."""
     for key, order in orders.items():
         if isinstance(value.get(key), list):
             field = definition.fields.get(key) if definition is not None else None
-            value[key] = _in_order(value[key], order, field.merge_key if field else "")
-    return value
+            value[key] = _in_order(value[key], order, list(value[key]), field.merge_key if field else "")
 
 
 def _map(value: Any, patch: dict[str, Any], field: Field | None) -> dict[str, Any]:
@@ -76,23 +90,34 @@ def _list(value: Any, patch: list[Any], field: Field | None, order: list[Any] | 
         return [item for item in patch if not (isinstance(item, dict) and _DIRECTIVE in item)]
     old = value if isinstance(value, list) else []
     key = field.merge_key
+    named = patch if order is None else order
     if not key:
-        merged = [*old, *(item for item in patch if item not in old)]
-        return _in_order(merged, order, "") if order is not None else merged
-    inner = field.type.inner.definition if field.type.inner is not None and field.type.inner.code == "#" else None
+        return _in_order([*old, *(item for item in patch if item not in old)], named, old, "")
     if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
         return [item for item in patch if _DIRECTIVE not in item]
+    inner = (
+        field.type.inner.definition if field.type.inner is not None and field.type.inner.code == "#" else None
+    )
+    if order is not None and not _covers(order, patch, key):
+        raise faults.Fault(500, "", "the order in the patch list does not match the $setElementOrder list")
+    order_of_old = [{key: item.get(key)} for item in old]
+    named = [{key: item.get(key)} for item in named if isinstance(item, dict)]
     merged = list(old)
     for item in patch:
         merged = _item(merged, item, key, inner)
-    if order is not None:
-        return _in_order(merged, order, key)
-    return merged
+    return _in_order(merged, named, order_of_old, key)
+
+
+def _covers(order: list[Any], patch: list[Any], key: str) -> bool:
+    """Return whether an order names every item that the patch brings."""
+    named = [item.get(key) for item in order if isinstance(item, dict)]
+    brought = [item for item in patch if isinstance(item, dict) and _DIRECTIVE not in item]
+    return all(item.get(key) in named for item in brought)
 
 
 def _item(merged: list[Any], item: Any, key: str, inner: Definition | None) -> list[Any]:
     if not isinstance(item, dict) or (key not in item and _DIRECTIVE not in item):
-        raise faults.bad_request(f"map: {item!r} does not contain declared merge key: {key}")
+        raise faults.Fault(500, "", f"map: {item!r} does not contain declared merge key: {key}")
     position = next((at for at, old in enumerate(merged) if old.get(key) == item.get(key)), None)
     if item.get(_DIRECTIVE) == "delete":
         return [old for old in merged if old.get(key) != item.get(key)]
@@ -101,16 +126,21 @@ def _item(merged: list[Any], item: Any, key: str, inner: Definition | None) -> l
     return [*merged[:position], _struct(merged[position], item, inner), *merged[position + 1 :]]
 
 
-def _in_order(items: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Return the items in the order that the patch gives; items it does not name keep their place relative to others."""
+def _in_order(items: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
+    """Return the items in the patch's order; those it does not name stay before what they preceded."""
 
-    def identity(item: Any) -> Any:
-        return item.get(key) if key and isinstance(item, dict) else item
+    def identity(item: Any) -> str:
+        return repr(item.get(key) if key and isinstance(item, dict) else item)
 
-    ranks = {repr(identity(item)): rank for rank, item in enumerate(order)}
-    named = sorted((item for item in items if repr(identity(item)) in ranks), key=lambda item: ranks[repr(identity(item))])
+    ranks = {identity(item): rank for rank, item in enumerate(order)}
+    places = {identity(item): place for place, item in enumerate(before)}
+    named = sorted(
+        (item for item in items if identity(item) in ranks), key=lambda item: ranks[identity(item)]
+    )
+    others = [item for item in items if identity(item) not in ranks]
     result: list[Any] = []
-    waiting = iter(named)
-    for item in items:
-        result.append(next(waiting) if repr(identity(item)) in ranks else item)
-    return result
+    while named and others:
+        left, right = places.get(identity(others[0])), places.get(identity(named[0]))
+        keeps_first = left is not None and right is not None and left < right
+        result.append(others.pop(0) if keeps_first else named.pop(0))
+    return [*result, *named, *others]

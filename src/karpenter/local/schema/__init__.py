@@ -1,1 +1,4 @@
-"""What is known of the fields of built-in kinds: names, types, merge keys, list keys. Facts only, shipped as one file."""
+"""
+What is known of the fields of built-in kinds: names, types, merge keys, list keys. Facts only, shipped as
+one file.
+"""

@@ -1,9 +1,9 @@
 """
 Bring an object of a built-in kind into the form in which the API would write it.
 
-Unknown fields are taken out and named; values of a wrong type are refused in the API's words; quantities and times are
-written canonically; fields are left out or kept when empty as the kind has it. Works in place.
-Defaults and rules come later; they can rely on every value having its type.
+Unknown fields are taken out and named; values of a wrong type are refused in the API's words; quantities
+and times are written canonically; fields are left out or kept when empty as the kind has it. Works in
+place. Defaults and rules come later; they can rely on every value having its type.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)(
 _ZEROS: dict[str, Any] = {"s": "", "b": False, "i": 0, "l": 0, "d": 0, "q": "0", "x": 0}
 
 
-class Mismatch(ValueError):
+class Mismatch(ValueError):  # noqa: N818  reads as what is the matter
     """A value that cannot be read as its field's type; the text is the API's."""
 
 
@@ -82,7 +82,9 @@ def _wrong(value: Any, type_: Type | str, where: Any, definition: Definition) ->
     if got == "number" and want.startswith("int"):
         got = f"number {value}"
     path = path_of(where, indices=False)
-    return Mismatch(f"json: cannot unmarshal {got} into Go struct field {definition.short}.{path} of type {want}")
+    return Mismatch(
+        f"json: cannot unmarshal {got} into Go struct field {definition.short}.{path} of type {want}"
+    )
 
 
 def path_of(where: Any, *, indices: bool = True) -> str:
@@ -184,15 +186,19 @@ def _time(value: Any, type_: Type, where: Any, _: list[str], owner: Definition) 
         return value
     try:
         moment = datetime.fromisoformat(value)
-        if moment.tzinfo is None or "T" not in value:
-            raise ValueError(value)
     except ValueError:
-        layout = "2006-01-02T15:04:05Z07:00" if type_.code == "t" else "2006-01-02T15:04:05.000000Z07:00"
-        raise Mismatch(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"') from None
+        raise _unreadable_time(value, type_) from None
+    if moment.tzinfo is None or "T" not in value:
+        raise _unreadable_time(value, type_)
     moment = moment.astimezone(UTC)
     if type_.code == "t":
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _unreadable_time(value: str, type_: Type) -> Mismatch:
+    layout = "2006-01-02T15:04:05Z07:00" if type_.code == "t" else "2006-01-02T15:04:05.000000Z07:00"
+    return Mismatch(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"')
 
 
 def _quantity(value: Any, _: Type, __: Any, ___: list[str], ____: Definition) -> Any:
@@ -208,10 +214,9 @@ def canonical(text: str) -> str:
     return str(parse_quantity(text))
 
 
-def _int_or_string(value: Any, type_: Type, where: Any, _: list[str], owner: Definition) -> Any:
+def _int_or_string(value: Any, _: Type, where: Any, __: list[str], owner: Definition) -> Any:
     if type(value) is str or (type(value) is int and _INT32[0] <= value <= _INT32[1]):
         return value
-    _ = type_
     raise _wrong(value, "int32", where, owner)
 
 

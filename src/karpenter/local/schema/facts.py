@@ -1,11 +1,12 @@
 """
 The definitions of the built-in kinds, read from the compressed file beside this module.
 
-The file is written by ``controlplane/schema.py`` from what an API server publishes about itself. A type is spelled in one letter
-and what it refers to:
+The file is written by ``controlplane/schema.py`` from what an API server publishes about itself. A type is
+spelled in one letter and what it refers to:
 
     s string   b bool   i int32   l int64   d double   y bytes in base64   t time   u time with microseconds
-    q quantity   x int or string   o any object   j any JSON   #NAME a definition   [T a list   {T a map of strings to T
+    q quantity   x int or string   o any object   j any JSON
+    #NAME a definition   [T a list   {T a map of strings to T
 """
 
 from __future__ import annotations
@@ -71,7 +72,18 @@ _GO = {
 class Field:
     """One field of a definition."""
 
-    __slots__ = ("empty", "enum", "list_keys", "list_type", "map_type", "merge_key", "name", "number", "strategy", "type")
+    __slots__ = (
+        "empty",
+        "enum",
+        "list_keys",
+        "list_type",
+        "map_type",
+        "merge_key",
+        "name",
+        "number",
+        "strategy",
+        "type",
+    )
 
     def __init__(self, name: str, spelled: list[Any]) -> None:
         kind, number, empty, *rest = spelled
@@ -79,7 +91,9 @@ class Field:
         self.name = name
         self.type = Type(kind)
         self.number: int = number
-        """In protobuf; negative when it belongs to a struct that JSON shows inline, zero when there is none."""
+        """
+        In protobuf; negative when it belongs to a struct that JSON shows inline, zero when there is none.
+        """
         self.empty: str = empty
         """``p``: absent unless given; ``o``: left out when empty; ``k``: there even when empty."""
         self.list_type: str = options.get("lt", "")

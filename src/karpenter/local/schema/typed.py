@@ -1,4 +1,7 @@
-"""Whether a partial object fits its kind's schema, as server-side apply asks: the first thing that does not, in its words."""
+"""
+Whether a partial object fits its kind's schema, as server-side apply asks: the first thing that does not,
+in its words.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +44,18 @@ def _value(value: Any, type_: Type, path: str) -> str:  # noqa: PLR0911  one way
                 return f"{path}: expected list, got {_shown(value)}"
             assert type_.inner is not None
             inner = type_.inner
-            return next((bad for index, item in enumerate(value) if (bad := _value(item, inner, f"{path}[{index}]"))), "")
+            return next(
+                (bad for index, item in enumerate(value) if (bad := _value(item, inner, f"{path}[{index}]"))),
+                "",
+            )
         case "{":
             if not isinstance(value, dict):
                 return f"{path}: expected map, got {_shown(value)}"
             assert type_.inner is not None
             inner = type_.inner
-            return next((bad for key, item in value.items() if (bad := _value(item, inner, f"{path}.{key}"))), "")
+            return next(
+                (bad for key, item in value.items() if (bad := _value(item, inner, f"{path}.{key}"))), ""
+            )
         case "b":
             return "" if isinstance(value, bool) else f"{path}: expected boolean, got {_shown(value)}"
         case "i" | "l" | "d":

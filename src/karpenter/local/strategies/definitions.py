@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: stored with the versions that they store, and held until their objects are gone."""
+"""CustomResourceDefinitions: stored with the versions that they store, held until their objects are gone."""
 
 from __future__ import annotations
 

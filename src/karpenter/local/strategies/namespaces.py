@@ -1,4 +1,4 @@
-"""Namespaces: active from birth, terminating until their contents are gone, each with a default service account."""
+"""Namespaces: active from birth, terminating until emptied, each with a default service account."""
 
 from __future__ import annotations
 

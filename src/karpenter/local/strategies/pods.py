@@ -20,6 +20,8 @@ _FINISHED = frozenset({"Succeeded", "Failed"})
 class PodStrategy(Strategy):
     """How pods are written."""
 
+    graceful = True
+
     def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
         """Give a new pod its account, its priority and its tolerations."""
         if old is None:

@@ -52,4 +52,7 @@ class VolumeStrategy(Strategy):
     def prepare_create(self, resource: Resource, value: Object) -> None:
         """Begin pending."""
         _ = resource
-        value["status"] = {"phase": "Pending", "lastPhaseTransitionTime": value["metadata"]["creationTimestamp"]}
+        value["status"] = {
+            "phase": "Pending",
+            "lastPhaseTransitionTime": value["metadata"]["creationTimestamp"],
+        }

@@ -101,38 +101,30 @@ AGE = Column(
 )
 CREATED = Column(name="Created At", cell=at("metadata.creationTimestamp"), type="date")
 
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
-_EIGHT = 8
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+# Up to how many seconds, in which unit, with which finer unit behind it.
+_LADDER: tuple[tuple[float, int, str, int, str], ...] = (
+    (2 * _MINUTE, 1, "s", 0, ""),
+    (10 * _MINUTE, _MINUTE, "m", 1, "s"),
+    (3 * _HOUR, _MINUTE, "m", 0, ""),
+    (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
+    (2 * _DAY, _HOUR, "h", 0, ""),
+    (8 * _DAY, _DAY, "d", _HOUR, "h"),
+    (2 * _YEAR, _DAY, "d", 0, ""),
+    (8 * _YEAR, _YEAR, "y", _DAY, "d"),
+    (float("inf"), _YEAR, "y", 0, ""),
+)
 
 
-def human(seconds: float) -> str:  # noqa: PLR0911  a ladder of units
+def human(seconds: float) -> str:
     """Return a duration in at most two units, the finer one only while it matters."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"
     whole = max(whole, 0)
-    minutes, hours, days = whole // _MINUTE, whole // _HOUR, whole // _DAY
-    if whole < 2 * _MINUTE:
-        return f"{whole}s"
-    if minutes < 10:
-        return _two(minutes, "m", whole % _MINUTE, "s")
-    if hours < 3:
-        return f"{minutes}m"
-    if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
-    if hours < 48:
-        return f"{hours}h"
-    if days < 8:
-        return _two(days, "d", hours % 24, "h")
-    if days < 730:
-        return f"{days}d"
-    if days < 2920:
-        return _two(days // 365, "y", days % 365, "d")
-    return f"{days // 365}y"
-
-
-def _two(whole: int, unit: str, rest: int, finer: str) -> str:
-    return f"{whole}{unit}{rest}{finer}" if rest else f"{whole}{unit}"
+    _, size, unit, finer_size, finer = next(rung for rung in _LADDER if whole < rung[0])
+    rest = whole % size // finer_size if finer_size else 0
+    return f"{whole // size}{unit}{rest}{finer}" if rest else f"{whole // size}{unit}"
 
 
 def labels(given: dict[str, str] | None) -> str:

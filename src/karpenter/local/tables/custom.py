@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter.local.tables.columns import Cell, Column, ago
+from karpenter.local.tables.columns import Column, ago
 from karpenter.local.tables.jsonpath import PathError, compile_path
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from karpenter.local.tables.columns import Object
+    from karpenter.local.tables.columns import Cell, Object
 
 
 def columns(given: list[dict[str, Any]]) -> tuple[Column, ...]:

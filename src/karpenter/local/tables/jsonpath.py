@@ -1,7 +1,9 @@
-"""
+r"""
 The small part of JSONPath that printer columns use: fields, indices, and filters on one field.
 
-    .spec.replicas    .metadata.labels['a/b']    .metadata.labels.a\\.b/c    .status.conditions[?(@.type=="Ready")].status
+    .spec.replicas
+    .metadata.labels['a/b']    .metadata.labels.a\.b/c
+    .status.conditions[?(@.type=="Ready")].status
 """
 
 from __future__ import annotations
@@ -50,16 +52,30 @@ def compile_path(text: str) -> Callable[[Any], list[Any]]:
 
 
 def _step(match: re.Match[str]) -> Callable[[Any], list[Any]]:
-    name = match["single"] or match["double"] or (re.sub(r"\\(.)", r"\1", match["field"]) if match["field"] else None)
+    name = (
+        match["single"]
+        or match["double"]
+        or (re.sub(r"\\(.)", r"\1", match["field"]) if match["field"] else None)
+    )
     if name is not None:
         return lambda value: [value[name]] if isinstance(value, dict) and value.get(name) is not None else []
     if match["index"] is not None:
         index = int(match["index"])
-        return lambda value: [value[index]] if isinstance(value, list) and -len(value) <= index < len(value) else []
+        return lambda value: (
+            [value[index]] if isinstance(value, list) and -len(value) <= index < len(value) else []
+        )
     if match["all"]:
-        return lambda value: list(value) if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else []
+        return lambda value: (
+            list(value)
+            if isinstance(value, list)
+            else list(value.values())
+            if isinstance(value, dict)
+            else []
+        )
     key, wanted, equal = match["key"].split("."), match["value"].strip("\"'"), match["operator"] == "=="
-    return lambda value: [item for item in (value if isinstance(value, list) else ()) if (_text(item, key) == wanted) is equal]
+    return lambda value: [
+        item for item in (value if isinstance(value, list) else ()) if (_text(item, key) == wanted) is equal
+    ]
 
 
 def _text(value: Any, key: list[str]) -> str | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.local.tables.columns import AGE, NAME, NONE, UNKNOWN, Cell, Column, Object, at, column
+from karpenter.local.tables.columns import AGE, NAME, NONE, UNKNOWN, at, column
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from karpenter.local.tables.columns import Cell, Column, Object
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _ROLE = "kubernetes.io/role"

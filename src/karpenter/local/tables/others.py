@@ -9,7 +9,6 @@ from karpenter.local.tables.columns import (
     NAME,
     NONE,
     Column,
-    Object,
     ago,
     at,
     column,
@@ -20,6 +19,10 @@ from karpenter.local.tables.columns import (
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from karpenter.local.tables.columns import (
+        Object,
+    )
 
 CONFIG_MAPS = (NAME, column("Data", size("data", "binaryData")), AGE)
 SECRETS = (NAME, column("Type", at("type")), column("Data", size("data")), AGE)
@@ -167,7 +170,12 @@ def _subjects(kind: str) -> Column:
     return column(f"{kind}s", cell, wide=True)
 
 
-BINDINGS = (NAME, column("Role", _role), AGE, *(_subjects(kind) for kind in ("User", "Group", "ServiceAccount")))
+BINDINGS = (
+    NAME,
+    column("Role", _role),
+    AGE,
+    *(_subjects(kind) for kind in ("User", "Group", "ServiceAccount")),
+)
 
 
 def _quota(part: str) -> Column:

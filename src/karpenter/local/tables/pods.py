@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter.local.tables.columns import AGE, NAME, NONE, Column, Object, column, human, parse_time
+from karpenter.local.tables.columns import AGE, NAME, NONE, column, human, parse_time
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from karpenter.local.tables.columns import Column, Object
 
 _FINISHED = frozenset({"Succeeded", "Failed"})
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.local.tables.columns import AGE, NAME, Cell, Column, Object, at, column, dig, size
+from karpenter.local.tables.columns import AGE, NAME, Column, at, column, dig, size
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from karpenter.local.tables.columns import Cell, Object
 
 _SHORT_MODES = {
     "ReadWriteOnce": "RWO",
@@ -49,7 +51,9 @@ def _claim(value: Object, _: datetime) -> str:
 def _class(value: Object, _: datetime) -> str:
     annotations = value["metadata"].get("annotations") or {}
     return str(
-        annotations.get("volume.beta.kubernetes.io/storage-class") or dig(value, "spec.storageClassName") or ""
+        annotations.get("volume.beta.kubernetes.io/storage-class")
+        or dig(value, "spec.storageClassName")
+        or ""
     )
 
 

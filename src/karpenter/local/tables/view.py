@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karpenter.local import faults
-from karpenter.local.entry import Entry, encode
+from karpenter.local.entry import encode
 from karpenter.local.views import event, metadata_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
+    from karpenter.local.entry import Entry
     from karpenter.local.history import Change
     from karpenter.local.tables.columns import Column
 

@@ -8,9 +8,6 @@ from karpenter.local.tables.columns import (
     AGE,
     NAME,
     NONE,
-    Cell,
-    Column,
-    Object,
     ago,
     at,
     column,
@@ -24,6 +21,12 @@ from karpenter.local.tables.columns import (
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from karpenter.local.tables.columns import (
+        Cell,
+        Column,
+        Object,
+    )
 
 
 def _containers(template: str, key: str) -> Cell:

@@ -1,1 +1,1 @@
-"""The rules that objects of built-in kinds must keep, with the field paths and wording of the Kubernetes API."""
+"""The rules that objects of built-in kinds must keep, in the words of the Kubernetes API."""

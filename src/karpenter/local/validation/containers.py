@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PULL = ("Always", "IfNotPresent", "Never")
+_RESTARTS = ("Always", "Never", "OnFailure")
 _MAX_PORT = 65535
 _MAX_PORT_NAME = 15
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
@@ -43,34 +44,37 @@ def _ephemeral(spec: dict[str, Any], path: str, seen: set[str]) -> Iterator[Comp
 
 
 def _container(container: dict[str, Any], path: str, volumes: set[str], *, init: bool) -> Iterator[Complaint]:
-    name = container.get("name", "")
-    if not name:
-        yield required(f"{path}.name")
-    else:
-        for sentence in names.label(name):
-            yield bad(f"{path}.name", name, sentence)
-    image = container.get("image", "")
-    if not image:
-        yield required(f"{path}.image")
-    elif image != image.strip():
-        yield bad(f"{path}.image", image, "must not have leading or trailing whitespace")
+    yield from _identity(container, path)
     if container.get("ports"):
         yield from _ports(container["ports"], f"{path}.ports")
     for index, variable in enumerate(container.get("env") or ()):
         yield from _variable(variable, f"{path}.env[{index}]")
     if container.get("volumeMounts"):
         yield from _mounts(container["volumeMounts"], f"{path}.volumeMounts", volumes)
-    if container.get("imagePullPolicy") not in _PULL:
-        yield unsupported(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), _PULL)
     resources = container.get("resources")
     if resources:
         yield from quantities.requirements(resources, f"{path}.resources")
     policy = container.get("restartPolicy")
-    if policy is not None and init and policy not in {"Always", "Never", "OnFailure"}:
-        yield unsupported(f"{path}.restartPolicy", policy, ("Always", "Never", "OnFailure"))
+    if policy is not None and init and policy not in _RESTARTS:
+        yield unsupported(f"{path}.restartPolicy", policy, _RESTARTS)
     for key in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(key) is not None:
             yield from _probe(container[key], f"{path}.{key}", ready=key == "readinessProbe")
+
+
+def _identity(container: dict[str, Any], path: str) -> Iterator[Complaint]:
+    name, image = container.get("name", ""), container.get("image", "")
+    if not name:
+        yield required(f"{path}.name")
+    else:
+        for sentence in names.label(name):
+            yield bad(f"{path}.name", name, sentence)
+    if not image:
+        yield required(f"{path}.image")
+    elif image != image.strip():
+        yield bad(f"{path}.image", image, "must not have leading or trailing whitespace")
+    if container.get("imagePullPolicy") not in _PULL:
+        yield unsupported(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), _PULL)
 
 
 def _ports(given: list[dict[str, Any]], path: str) -> Iterator[Complaint]:
@@ -122,11 +126,8 @@ def _variable(variable: dict[str, Any], path: str) -> Iterator[Complaint]:
     if len(chosen) > 1:
         yield bad(f"{path}.valueFrom", "", "may not have more than one field specified at a time")
     elif not chosen:
-        yield bad(
-            f"{path}.valueFrom",
-            "",
-            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
-        )
+        known = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        yield bad(f"{path}.valueFrom", "", f"must specify one of: {known}")
 
 
 def _mounts(given: list[dict[str, Any]], path: str, volumes: set[str]) -> Iterator[Complaint]:
@@ -153,7 +154,13 @@ def _probe(probe: dict[str, Any], path: str, *, ready: bool) -> Iterator[Complai
     for extra in chosen[1:]:
         why = "Forbidden: may not specify more than 1 handler type"
         yield Complaint(f"{path}.{extra}", "FieldValueForbidden", why)
-    for key in ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"):
+    for key in (
+        "initialDelaySeconds",
+        "timeoutSeconds",
+        "periodSeconds",
+        "successThreshold",
+        "failureThreshold",
+    ):
         if probe.get(key, 0) < 0:
             yield bad(f"{path}.{key}", probe[key], "must be greater than or equal to 0")
     if not ready and probe.get("successThreshold", 1) != 1:

@@ -8,13 +8,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from karpenter.local.complaints import Complaint, bad, required, unsupported
+from karpenter.local.complaints import bad, required, unsupported
 from karpenter.local.validation.pods import template
 from karpenter.local.validation.workloads import not_negative
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from karpenter.local.complaints import Complaint
     from karpenter.local.entry import Object
 
 _LONGEST_NAME = 52

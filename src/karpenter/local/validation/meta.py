@@ -25,7 +25,14 @@ _NAME_RULES: dict[str, Callable[[str], names.Sentences]] = {
     "events": names.path_segment,
 }
 _STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
-_IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+_IMMUTABLE = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
 
 
 def create(resource: Resource, value: Object) -> Iterator[Complaint]:
@@ -50,14 +57,16 @@ def update(resource: Resource, value: Object, old: Object) -> Iterator[Complaint
         if meta.get(key) != before.get(key):
             yield bad(f"metadata.{key}", meta.get(key), "field is immutable")
     if before.get("deletionTimestamp"):
-        added = [item for item in meta.get("finalizers") or () if item not in (before.get("finalizers") or ())]
+        added = [
+            item for item in meta.get("finalizers") or () if item not in (before.get("finalizers") or ())
+        ]
         if added:
             text = ", ".join(f'"{item}"' for item in sorted(added))
-            yield forbidden(
-                "metadata.finalizers",
-                f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{text}}}",
-            )
-    if any(meta.get(key) != before.get(key) for key in ("labels", "annotations", "ownerReferences", "finalizers")):
+            why = "no new finalizers can be added if the object is being deleted"
+            yield forbidden("metadata.finalizers", f"{why}, found new finalizers []string{{{text}}}")
+    if any(
+        meta.get(key) != before.get(key) for key in ("labels", "annotations", "ownerReferences", "finalizers")
+    ):
         yield from _contents(meta, "metadata")
 
 
@@ -70,7 +79,7 @@ def labels(given: Any, path: str) -> Iterator[Complaint]:
             yield bad(path, value, sentence)
 
 
-def annotations(given: Any, path: str) -> Iterator[Complaint]:
+def notes(given: Any, path: str) -> Iterator[Complaint]:
     """Yield what is wrong with a map of annotations."""
     total = 0
     for key, value in (given or {}).items():
@@ -83,7 +92,7 @@ def annotations(given: Any, path: str) -> Iterator[Complaint]:
 
 def _contents(meta: dict[str, Any], path: str) -> Iterator[Complaint]:
     yield from labels(meta.get("labels"), f"{path}.labels")
-    yield from annotations(meta.get("annotations"), f"{path}.annotations")
+    yield from notes(meta.get("annotations"), f"{path}.annotations")
     for index, finalizer in enumerate(meta.get("finalizers") or ()):
         for sentence in names.qualified(finalizer):
             yield bad(f"{path}.finalizers", finalizer, sentence)

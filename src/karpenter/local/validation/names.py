@@ -16,6 +16,8 @@ _NAME_PART = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
 _CONFIG_KEY = r"[-._a-zA-Z0-9]+"
 
+_ENDS = "must start and end with an alphanumeric character"
+
 LONGEST_SUBDOMAIN = 253
 LONGEST_LABEL = 63
 
@@ -39,39 +41,48 @@ def _example(sentence: str, regex: str, *examples: str) -> str:
 
 
 _BAD_SUBDOMAIN = _example(
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
-    "with an alphanumeric character",
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    f"and {_ENDS}",
     _SUBDOMAIN,
     "example.com",
 )
 _BAD_LABEL = _example(
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
-    "alphanumeric character",
+    f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and {_ENDS}",
     _LABEL,
     "my-name",
     "123-abc",
 )
 _BAD_LABEL_1035 = _example(
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end "
-    "with an alphanumeric character",
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+    "start with an alphabetic character, and end with an alphanumeric character",
     _LABEL_1035,
     "my-name",
     "abc-123",
 )
 _BAD_NAME_PART = _example(
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+    f"name part must consist of alphanumeric characters, '-', '_' or '.', and {_ENDS}",
     _NAME_PART,
     "MyName",
     "my.name",
     "123-abc",
 )
 _BAD_VALUE = _example(
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-    "with an alphanumeric character",
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    f"and {_ENDS}",
     _VALUE,
     "MyValue",
     "my_value",
     "12345",
+)
+_BAD_KEY = (
+    _example(
+        f"a valid label key must consist of alphanumeric characters, '-', '_' or '.', and {_ENDS}",
+        _NAME_PART,
+        "MyName",
+        "my.name",
+        "123-abc",
+    )
+    + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 )
 _BAD_CONFIG_KEY = _example(
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
@@ -124,17 +135,7 @@ def qualified(text: str) -> Sentences:
             else:
                 found.extend(f"prefix part {sentence}" for sentence in subdomain(prefix))
         case _:
-            return (
-                _example(
-                    "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
-                    "an alphanumeric character",
-                    _NAME_PART,
-                    "MyName",
-                    "my.name",
-                    "123-abc",
-                )
-                + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
-            )
+            return (_BAD_KEY,)
     if not name:
         found.append("name part must be non-empty")
     elif len(name) > LONGEST_LABEL:

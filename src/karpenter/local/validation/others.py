@@ -66,12 +66,18 @@ def service(value: Object, old: Object | None) -> Iterator[Complaint]:
     if spec.get("type") == "ExternalName" and not spec.get("externalName"):
         yield required("spec.externalName")
     if spec.get("type") not in {"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"}:
-        yield unsupported("spec.type", spec.get("type"), ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"))
+        yield unsupported(
+            "spec.type", spec.get("type"), ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+        )
     yield from meta.labels(spec.get("selector"), "spec.selector")
     yield from _service_ports(spec.get("ports") or [])
     if old is not None:
         before = old["spec"]
-        if before.get("clusterIP") and spec.get("clusterIP") != before["clusterIP"] and spec["type"] != "ExternalName":
+        if (
+            before.get("clusterIP")
+            and spec.get("clusterIP") != before["clusterIP"]
+            and spec["type"] != "ExternalName"
+        ):
             yield bad("spec.clusterIPs[0]", spec.get("clusterIPs"), "may not change once set")
 
 
@@ -114,13 +120,15 @@ def node(value: Object, old: Object | None) -> Iterator[Complaint]:
             yield Complaint(
                 path,
                 "FieldValueDuplicate",
-                f'{duplicate(path, taint).message}: taints must be unique by key and effect pair',
+                f"{duplicate(path, taint).message}: taints must be unique by key and effect pair",
             )
         seen.add((key, effect))
     if old is not None:
         before = old["spec"]
         if before.get("providerID") and spec.get("providerID") != before["providerID"]:
-            yield forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid')
+            yield forbidden(
+                "spec.providerID", 'node updates may not change providerID except from "" to valid'
+            )
         if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
             yield forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
 
@@ -136,10 +144,8 @@ def claim(value: Object, old: Object | None) -> Iterator[Complaint]:
         elif parse_quantity(asked).nanos <= 0:
             yield bad("spec.resources[storage]", asked, "must be greater than zero")
     elif _frozen(spec, old["spec"]):
-        yield forbidden(
-            "spec",
-            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
-        )
+        loose = "resources.requests and volumeAttributesClassName for bound claims"
+        yield forbidden("spec", f"spec is immutable after creation except {loose}")
 
 
 def _frozen(spec: dict[str, Any], before: dict[str, Any]) -> bool:
@@ -187,7 +193,9 @@ def volume(value: Object, old: Object | None) -> Iterator[Complaint]:
         before = old["spec"]
         changed = [key for key in sources if key in before and spec.get(key) != before.get(key)]
         if changed:
-            yield forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation")
+            yield forbidden(
+                "spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation"
+            )
 
 
 def storage_class(value: Object, old: Object | None) -> Iterator[Complaint]:
@@ -212,7 +220,11 @@ def priority_class(value: Object, old: Object | None) -> Iterator[Complaint]:
     name, number = value["metadata"].get("name", ""), value.get("value", 0)
     if old is None and name.startswith("system-") and _SYSTEM_PRIORITIES.get(name) != number:
         why = "priority class names with 'system-' prefix are reserved for system use only"
-        known = f"{name} is not a known system priority class" if name not in _SYSTEM_PRIORITIES else "its value is fixed"
+        known = (
+            f"{name} is not a known system priority class"
+            if name not in _SYSTEM_PRIORITIES
+            else "its value is fixed"
+        )
         yield forbidden("metadata.name", f"{why}. error: {known}")
     elif number > _HIGHEST_PRIORITY and name not in _SYSTEM_PRIORITIES:
         why = f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}"
@@ -240,7 +252,11 @@ def binding(value: Object, old: Object | None) -> Iterator[Complaint]:
             yield required(f"{path}.name")
         if subject.get("kind") not in {"User", "Group", "ServiceAccount"}:
             yield unsupported(f"{path}.kind", subject.get("kind", ""), ("ServiceAccount", "User", "Group"))
-        elif subject["kind"] == "ServiceAccount" and not subject.get("namespace") and value["kind"] == "ClusterRoleBinding":
+        elif (
+            subject["kind"] == "ServiceAccount"
+            and not subject.get("namespace")
+            and value["kind"] == "ClusterRoleBinding"
+        ):
             yield required(f"{path}.namespace")
     if old is not None and ref != old.get("roleRef"):
         yield bad("roleRef", ref, "cannot change roleRef")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from karpenter.local.complaints import Complaint, bad, forbidden, required, unsupported
+from karpenter.local.complaints import bad, forbidden, required, unsupported
 from karpenter.local.validation import meta, names, quantities
 from karpenter.local.validation.containers import containers
 from karpenter.local.validation.scheduling import placement
@@ -14,10 +14,19 @@ from karpenter.local.validation.volumes import volumes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from karpenter.local.complaints import Complaint
     from karpenter.local.entry import Object
 
 _RESTART = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_NAMES = (
+    ("serviceAccountName", names.subdomain),
+    ("nodeName", names.subdomain),
+    ("priorityClassName", names.subdomain),
+    ("runtimeClassName", names.subdomain),
+    ("hostname", names.label),
+    ("subdomain", names.label),
+)
 _MAX_DEADLINE = 2**31 - 1
 _CHANGES = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -39,7 +48,7 @@ def template(value: dict[str, Any], path: str) -> Iterator[Complaint]:
     """Yield what is wrong with a pod template."""
     given = value.get("metadata") or {}
     yield from meta.labels(given.get("labels"), f"{path}.labels")
-    yield from meta.annotations(given.get("annotations"), f"{path}.annotations")
+    yield from meta.notes(given.get("annotations"), f"{path}.annotations")
     yield from pod_spec(value.get("spec") or {}, f"{path}.spec")
 
 
@@ -58,18 +67,15 @@ def pod_spec(spec: dict[str, Any], path: str) -> Iterator[Complaint]:
         yield from quantities.requirements(spec["resources"], f"{path}.resources")
     if spec.get("overhead"):
         yield from quantities.amounts(spec["overhead"], f"{path}.overhead")
+    yield from _scalars(spec, path)
+
+
+def _scalars(spec: dict[str, Any], path: str) -> Iterator[Complaint]:
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 0 < deadline <= _MAX_DEADLINE:
         why = f"must be between 1 and {_MAX_DEADLINE}, inclusive"
         yield bad(f"{path}.activeDeadlineSeconds", deadline, why)
-    for key, rule in (
-        ("serviceAccountName", names.subdomain),
-        ("nodeName", names.subdomain),
-        ("priorityClassName", names.subdomain),
-        ("runtimeClassName", names.subdomain),
-        ("hostname", names.label),
-        ("subdomain", names.label),
-    ):
+    for key, rule in _NAMES:
         text = spec.get(key)
         if text:
             for sentence in rule(text):
@@ -88,9 +94,9 @@ def _update(spec: dict[str, Any], before: dict[str, Any]) -> Iterator[Complaint]
         yield forbidden("spec.initContainers", "pod updates may not add or remove containers")
         return
     yield from _deadline(spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds"))
-    if spec.get("tolerations") != before.get("tolerations"):
-        if not _only_added(spec.get("tolerations") or [], before.get("tolerations") or []):
-            yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+    if not _only_added(spec.get("tolerations") or [], before.get("tolerations") or []):
+        why = "existing toleration can not be modified except its tolerationSeconds"
+        yield forbidden("spec.tolerations", why)
     yield from _gates(spec, before)
     if _comparable(spec, before) != before:
         yield forbidden("spec", _CHANGES)

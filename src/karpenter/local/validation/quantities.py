@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karpenter.base.quantity import Quantity, parse_quantity
-from karpenter.local.complaints import Complaint, bad, required
+from karpenter.local.complaints import bad, required
 from karpenter.local.validation import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from karpenter.local.complaints import Complaint
 
 _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
 _HUGE = "hugepages-"

@@ -41,29 +41,36 @@ def placement(spec: dict[str, Any], path: str) -> Iterator[Complaint]:
 def tolerations(given: list[dict[str, Any]], path: str) -> Iterator[Complaint]:
     """Yield what is wrong with tolerations."""
     for index, item in enumerate(given):
-        place = f"{path}[{index}]"
-        key, operator = item.get("key", ""), item.get("operator", "")
-        if key:
-            for sentence in names.qualified(key):
-                yield bad(f"{place}.key", key, sentence)
-        elif operator != "Exists":
-            why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-            yield bad(f"{place}.operator", operator, why)
-        if item.get("tolerationSeconds") is not None and item.get("effect") != "NoExecute":
-            yield bad(f"{place}.effect", item.get("effect", ""), "effect must be 'NoExecute' when `tolerationSeconds` is set")
-        match operator:
-            case "" | "Equal":
-                for sentence in names.value(item.get("value", "")):
-                    yield bad(f"{place}.operator", item.get("value", ""), sentence)
-            case "Exists":
-                if item.get("value"):
-                    yield bad(f"{place}.operator", item["value"], "value must be empty when `operator` is 'Exists'")
-            case "Lt" | "Gt":
-                pass
-            case _:
-                yield unsupported(f"{place}.operator", operator, ("Equal", "Exists"))
-        if item.get("effect") and item["effect"] not in _EFFECTS:
-            yield unsupported(f"{place}.effect", item["effect"], _EFFECTS)
+        yield from _toleration(item, f"{path}[{index}]")
+
+
+def _toleration(item: dict[str, Any], path: str) -> Iterator[Complaint]:
+    key, operator, effect = item.get("key", ""), item.get("operator", ""), item.get("effect", "")
+    if key:
+        for sentence in names.qualified(key):
+            yield bad(f"{path}.key", key, sentence)
+    elif operator != "Exists":
+        why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield bad(f"{path}.operator", operator, why)
+    if item.get("tolerationSeconds") is not None and effect != "NoExecute":
+        yield bad(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+    yield from _tolerated_value(item.get("value", ""), operator, path)
+    if effect and effect not in _EFFECTS:
+        yield unsupported(f"{path}.effect", effect, _EFFECTS)
+
+
+def _tolerated_value(value: str, operator: str, path: str) -> Iterator[Complaint]:
+    match operator:
+        case "" | "Equal":
+            for sentence in names.value(value):
+                yield bad(f"{path}.operator", value, sentence)
+        case "Exists":
+            if value:
+                yield bad(f"{path}.operator", value, "value must be empty when `operator` is 'Exists'")
+        case "Lt" | "Gt":
+            pass
+        case _:
+            yield unsupported(f"{path}.operator", operator, ("Equal", "Exists"))
 
 
 def _affinity(given: dict[str, Any], path: str) -> Iterator[Complaint]:
@@ -80,7 +87,9 @@ def _affinity(given: dict[str, Any], path: str) -> Iterator[Complaint]:
     for kind in ("podAffinity", "podAntiAffinity"):
         pods = given.get(kind) or {}
         for index, term in enumerate(pods.get("requiredDuringSchedulingIgnoredDuringExecution") or ()):
-            yield from _pod_term(term, f"{path}.{kind}.requiredDuringSchedulingIgnoredDuringExecution[{index}]")
+            yield from _pod_term(
+                term, f"{path}.{kind}.requiredDuringSchedulingIgnoredDuringExecution[{index}]"
+            )
         for index, item in enumerate(pods.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
             spot = f"{path}.{kind}.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
             yield from _weight(item, spot)
@@ -145,11 +154,12 @@ def _expression(item: dict[str, Any], path: str, operators: tuple[str, ...]) -> 
 
 
 def _spread(given: list[dict[str, Any]], path: str) -> Iterator[Complaint]:
+    pairs = [(item.get("topologyKey", ""), item.get("whenUnsatisfiable", "")) for item in given]
     for index, item in enumerate(given):
         place = f"{path}[{index}]"
+        key, when = pairs[index]
         if item.get("maxSkew", 0) <= 0:
             yield bad(f"{place}.maxSkew", item.get("maxSkew", 0), "must be greater than zero")
-        key, when = item.get("topologyKey", ""), item.get("whenUnsatisfiable", "")
         if not key:
             yield required(f"{place}.topologyKey", "can not be empty")
         else:
@@ -157,17 +167,20 @@ def _spread(given: list[dict[str, Any]], path: str) -> Iterator[Complaint]:
                 yield bad(f"{place}.topologyKey", key, sentence)
         if when not in _SPREAD:
             yield unsupported(f"{place}.whenUnsatisfiable", when, _SPREAD)
-        if any((later.get("topologyKey", ""), later.get("whenUnsatisfiable", "")) == (key, when) for later in given[index + 1 :]):
+        if pairs[index] in pairs[index + 1 :]:
             yield duplicate(f"{place}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {when}}}")
-        least = item.get("minDomains")
-        if least is not None:
-            if least <= 0:
-                yield bad(f"{place}.minDomains", least, "must be greater than zero")
-            if when != "DoNotSchedule":
-                why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}"
-                yield bad(f"{place}.minDomains", least, why)
-        for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-            if item.get(policy) is not None and item[policy] not in _POLICIES:
-                yield unsupported(f"{place}.{policy}", item[policy], _POLICIES)
-        if item.get("labelSelector") is not None:
-            yield from label_selector(item["labelSelector"], f"{place}.labelSelector")
+        yield from _spread_options(item, place)
+
+
+def _spread_options(item: dict[str, Any], path: str) -> Iterator[Complaint]:
+    least, when = item.get("minDomains"), item.get("whenUnsatisfiable", "")
+    if least is not None and least <= 0:
+        yield bad(f"{path}.minDomains", least, "must be greater than zero")
+    if least is not None and when != "DoNotSchedule":
+        why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}"
+        yield bad(f"{path}.minDomains", least, why)
+    for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+        if item.get(policy) is not None and item[policy] not in _POLICIES:
+            yield unsupported(f"{path}.{policy}", item[policy], _POLICIES)
+    if item.get("labelSelector") is not None:
+        yield from label_selector(item["labelSelector"], f"{path}.labelSelector")

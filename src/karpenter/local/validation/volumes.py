@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter.local.complaints import Complaint, bad, duplicate, forbidden, required
+from karpenter.local.complaints import bad, duplicate, forbidden, required
 from karpenter.local.validation import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from karpenter.local.complaints import Complaint
 
 
 def volumes(given: list[dict[str, Any]] | None, path: str) -> Iterator[Complaint]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from karpenter.local.complaints import Complaint, bad, forbidden, required, unsupported
+from karpenter.local.complaints import bad, forbidden, required, unsupported
 from karpenter.local.selectors import from_object
 from karpenter.local.validation.pods import template
 from karpenter.local.validation.scheduling import label_selector
@@ -13,6 +13,7 @@ from karpenter.local.validation.scheduling import label_selector
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from karpenter.local.complaints import Complaint
     from karpenter.local.entry import Object
 
 _PERCENT = re.compile(r"[0-9]+%").fullmatch
@@ -43,7 +44,10 @@ def not_negative(given: dict[str, Any], path: str, *keys: str) -> Iterator[Compl
 def int_or_percent(value: int | str | None, path: str) -> Iterator[Complaint]:
     """Yield what is wrong with a number or a share."""
     if isinstance(value, str) and not _PERCENT(value):
-        why = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+        why = (
+            "a valid percent string must be a numeric string followed by an ending '%' "
+            "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+        )
         yield bad(path, value, why)
     elif isinstance(value, int) and value < 0:
         yield bad(path, value, "must be greater than or equal to 0")
@@ -77,7 +81,9 @@ def _always(given: dict[str, Any]) -> Iterator[Complaint]:
     if policy != "Always":
         yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
     if spec.get("activeDeadlineSeconds") is not None:
-        yield forbidden("spec.template.spec.activeDeadlineSeconds", "activeDeadlineSeconds in a workload is not supported")
+        yield forbidden(
+            "spec.template.spec.activeDeadlineSeconds", "activeDeadlineSeconds in a workload is not supported"
+        )
 
 
 def _fixed(spec: dict[str, Any], before: dict[str, Any], key: str) -> Iterator[Complaint]:

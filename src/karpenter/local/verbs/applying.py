@@ -1,7 +1,8 @@
 """
 Server-side apply: a client says what it wants of an object, and owns that.
 
-The object is made if it is not there. Who owns what, and what conflicts, is decided in :mod:`karpenter.local.managed`.
+The object is made if it is not there. Who owns what, and what conflicts, is decided in
+:mod:`karpenter.local.managed`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from karpenter.local import bodies, faults
 from karpenter.local.complaints import bad
 from karpenter.local.managed.owners import Conflicts
-from karpenter.local.managed.tracker import blank
+from karpenter.local.managed.tracker import Author, blank
 from karpenter.local.presenting import reply_raw, warnings
 from karpenter.local.writing import Intent, create, update
 
@@ -31,7 +32,9 @@ def apply(backend: Backend, call: Call, view: View) -> Response:
     given, warned = _read(backend, call)
     name = (given.get("metadata") or {}).get("name")
     if name and name != call.name:
-        raise faults.bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+        raise faults.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({call.name})"
+        )
     stored = backend.kept(call.resource)
     old = backend.entry(stored, call.namespace, call.name)
     if old is None:
@@ -42,9 +45,8 @@ def apply(backend: Backend, call: Call, view: View) -> Response:
         live = old.object()
         _check_identity(call, given, live)
     try:
-        result = backend.owners.apply(
-            stored, live, given, manager, call.resource.api_version, call.subresource, force=call.flag("force")
-        )
+        author = Author(manager, call.resource.api_version, call.subresource)
+        result = backend.owners.apply(stored, live, given, author, force=call.flag("force"))
     except Conflicts as conflicts:
         raise faults.apply_conflict(conflicts.causes) from None
     intent = Intent(
@@ -54,7 +56,9 @@ def apply(backend: Backend, call: Call, view: View) -> Response:
     return reply_raw(view.one(entry), status=status, headers=warnings(warned))
 
 
-def _write(backend: Backend, call: Call, value: Object, old: Entry | None, intent: Intent) -> tuple[Entry, int]:
+def _write(
+    backend: Backend, call: Call, value: Object, old: Entry | None, intent: Intent
+) -> tuple[Entry, int]:
     stored = backend.kept(call.resource)
     if old is not None:
         value = backend.normal(stored, value)

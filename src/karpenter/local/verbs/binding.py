@@ -30,7 +30,9 @@ def bind(backend: Backend, resource: Resource, namespace: str, body: Object, *, 
     asked = (body.get("metadata") or {}).get("uid")
     if asked and asked != meta["uid"]:
         raise faults.conflict(
-            resource, name, f"Precondition failed: UID in precondition: {asked}, UID in object meta: {meta['uid']}"
+            resource,
+            name,
+            f"Precondition failed: UID in precondition: {asked}, UID in object meta: {meta['uid']}",
         )
     if meta.get("deletionTimestamp"):
         raise faults.conflict(resource, name, f"pod {name} is being deleted, cannot be assigned to a host")

@@ -1,8 +1,9 @@
 """
 Delete: at once, after a grace period, or when the last finalizer is gone.
 
-Who waits for what: a pod on a node waits for its kubelet to say that it has stopped; an object with finalizers
-waits for whoever put them there; ``propagationPolicy`` is a finalizer that the garbage collector answers to.
+Who waits for what: a pod on a node waits for its kubelet to say that it has stopped; an object with
+finalizers waits for whoever put them there; ``propagationPolicy`` is a finalizer that the garbage collector
+answers to.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 
 from karpenter.local import faults
 from karpenter.local.bodies import read
-from karpenter.local.entry import Entry, Object
+from karpenter.local.entry import Entry
 from karpenter.local.metadata import stamp
 from karpenter.local.options import is_dry_run, refuse
 from karpenter.local.presenting import reply, reply_raw
@@ -26,6 +27,7 @@ from karpenter.local.writing import draft
 if TYPE_CHECKING:
     from karpenter.kube.transport import Response
     from karpenter.local.backend import Backend
+    from karpenter.local.entry import Object
     from karpenter.local.request import Call
     from karpenter.local.resources import Resource
     from karpenter.local.views import View
@@ -88,15 +90,14 @@ def remove(backend: Backend, resource: Resource, entry: Entry, options: Options)
     waits = bool(meta.get("finalizers")) or bool(
         resource.table == "namespaces" and (value.get("spec") or {}).get("finalizers")
     )
-    if grace > 0:
-        changed = _begin(backend, meta, grace)
-    elif waits:
-        changed = _begin(backend, meta, 0)
-    else:
+    if grace > 0 or waits or strategy.graceful:
+        _begin(backend, meta, grace)
+    if grace <= 0 and not waits:
         return Outcome(_finish(backend, resource, entry, value, options), gone=True)
     if resource.table == "namespaces":
+        meta.pop("deletionGracePeriodSeconds", None)
         value["status"] = {**(value.get("status") or {}), "phase": "Terminating"}
-    if not changed and value == entry.object():
+    if value == entry.object():
         return Outcome(entry, gone=False)
     if options.dry_run:
         return Outcome(draft(backend, resource, value), gone=False)
@@ -140,26 +141,21 @@ def _set_policy_finalizers(meta: dict[str, Any], options: Options, *, orphans: b
         meta.pop("finalizers", None)
 
 
-def _begin(backend: Backend, meta: dict[str, Any], grace: int) -> bool:
+def _begin(backend: Backend, meta: dict[str, Any], grace: int) -> None:
     """Mark the object as being deleted; a second delete can only shorten the wait."""
-    if meta.get("deletionTimestamp"):
-        left = meta.get("deletionGracePeriodSeconds") or 0
-        if grace >= left:
-            return False
-        meta["deletionGracePeriodSeconds"] = grace
-        meta["deletionTimestamp"] = stamp(backend.clock.now() + timedelta(seconds=grace))
-        return True
-    meta["deletionTimestamp"] = stamp(backend.clock.now() + timedelta(seconds=grace))
-    meta["deletionGracePeriodSeconds"] = grace
-    if meta.get("generation"):
-        meta["generation"] += 1
-    return True
+    moment = stamp(backend.clock.now() + timedelta(seconds=grace))
+    if not meta.get("deletionTimestamp"):
+        meta |= {"deletionTimestamp": moment, "deletionGracePeriodSeconds": grace}
+        if meta.get("generation"):
+            meta["generation"] += 1
+    elif grace < (meta.get("deletionGracePeriodSeconds") or 0):
+        meta |= {"deletionTimestamp": moment, "deletionGracePeriodSeconds": grace}
 
 
 def _finish(backend: Backend, resource: Resource, entry: Entry, value: Object, options: Options) -> Entry:
     if options.dry_run:
         return draft(backend, resource, value)
-    gone = backend.store.delete(resource.table, entry.key)
+    gone = backend.store.delete(resource.table, entry.key, value)
     backend.removed(resource)
     return gone
 
@@ -171,7 +167,9 @@ def read_options(call: Call) -> Options:
         try:
             body = read(call.request, "DeleteOptions").value
         except faults.Fault as fault:
-            plain = re.sub(r"^the object provided is unrecognized \(must be of type DeleteOptions\): ", "", fault.message)
+            plain = re.sub(
+                r"^the object provided is unrecognized \(must be of type DeleteOptions\): ", "", fault.message
+            )
             fault.message = plain.rpartition(" (")[0] or plain
             raise
     return options_from(body, dict(call.request.query))
@@ -193,7 +191,10 @@ def options_from(body: Object, query: dict[str, str] | None = None) -> Options:
         orphan = query["orphanDependents"].lower() == "true"
     policy = body.get("propagationPolicy") or query.get("propagationPolicy") or ""
     if policy and orphan is not None:
-        _refuse(f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set', "Invalid")
+        _refuse(
+            f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set',
+            "Invalid",
+        )
     if policy and policy not in _POLICIES:
         known = '"Foreground", "Background", "Orphan", "nil"'
         _refuse(f'Unsupported value: "{policy}": supported values: {known}', "NotSupported")

@@ -1,8 +1,8 @@
 """
 Evict: a delete that asks the disruption budgets first.
 
-A budget's status says how many disruptions it allows now; each eviction that is let through takes one away and is noted in
-``disruptedPods`` until the budget's controller has seen the pod go.
+A budget's status says how many disruptions it allows now; each eviction that is let through takes one away
+and is noted in ``disruptedPods`` until the budget's controller has seen the pod go.
 """
 
 from __future__ import annotations
@@ -37,13 +37,33 @@ def evict(backend: Backend, call: Call) -> Response:
     if not _free_to_go(pod):
         budgets = _covering(backend, entry)
         if len(budgets) > 1:
-            raise faults.internal("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+            why = "This pod has more than one PodDisruptionBudget"
+            raise faults.internal(f"{why}, which the eviction subresource does not support.")
         for budget in budgets:
             _spend(backend, budget, pod, dry_run=options.dry_run)
+    if not options.dry_run:
+        entry = _mark(backend, call, entry)
     remove(backend, call.resource, entry, options)
     return reply(
         {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, status=201
     )
+
+
+def _mark(backend: Backend, call: Call, entry: Entry) -> Entry:
+    """Say in the pod's status why it goes."""
+    pod = entry.object()
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": backend.now(),
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+    status = pod.setdefault("status", {})
+    others = [item for item in status.get("conditions") or () if item["type"] != condition["type"]]
+    status["conditions"] = [*others, condition]
+    return backend.store.put(call.resource.table, entry.key, pod)
 
 
 def _free_to_go(pod: Object) -> bool:

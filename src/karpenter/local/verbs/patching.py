@@ -1,4 +1,4 @@
-"""Patch: change an object by saying only what changes, in one of four languages told apart by content type."""
+"""Patch: change an object by saying only what changes, in one of four languages."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ def check_name(value: Object, name: str) -> None:
     meta = value.get("metadata")
     given = meta.get("name") if isinstance(meta, dict) else None
     if given and given != name:
-        raise faults.bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+        raise faults.bad_request(
+            f"the name of the object ({given}) does not match the name on the URL ({name})"
+        )
 
 
 def read_patch(raw: bytes, language: str) -> Any:
@@ -99,7 +101,9 @@ def read_patch(raw: bytes, language: str) -> Any:
     except bodies.Unreadable as error:
         why = str(error).partition("json parse error: ")[2] or str(error)
         raise faults.bad_request(f"{prefix}{why}") from None
-    wanted, name = (list, "[]handlers.jsonPatchOp") if language == JSON_PATCH else (dict, "map[string]interface {}")
+    wanted, name = (
+        (list, "[]handlers.jsonPatchOp") if language == JSON_PATCH else (dict, "map[string]interface {}")
+    )
     if not isinstance(body, wanted):
         got = bodies.json_type(body)
         raise faults.bad_request(f"{prefix}json: cannot unmarshal {got} into Go value of type {name}")

@@ -144,5 +144,7 @@ def _parse_token(text: str) -> Token:
     except (binascii.Error, ValueError, msgspec.MsgspecError):
         raise faults.bad_request("invalid continue token: it is not one of this server's") from None
     if token.v != "meta.k8s.io/v1":
-        raise faults.bad_request(f'invalid continue token: server does not recognize this encoded version "{token.v}"')
+        raise faults.bad_request(
+            f'invalid continue token: server does not recognize this encoded version "{token.v}"'
+        )
     return token

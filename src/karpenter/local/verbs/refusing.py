@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from karpenter.local import faults
 
@@ -21,11 +21,9 @@ _WHY = {
 }
 
 
-def refuse(backend: Backend, call: Call) -> NoReturn:
-    """Say why not, if there is such an object at all."""
+def refusal(backend: Backend, call: Call) -> faults.Fault:
+    """Return why not, if there is such an object at all."""
     if backend.entry(call.resource, call.namespace, call.name) is None:
-        raise faults.not_found(call.resource, call.name)
-    why = _WHY[call.subresource]
-    raise faults.not_implemented(
-        f"{call.resource.singular} {call.name} {why}: the embedded cluster simulates nodes and runs no containers"
-    )
+        return faults.not_found(call.resource, call.name)
+    subject = f"{call.resource.singular} {call.name} {_WHY[call.subresource]}"
+    return faults.not_implemented(f"{subject}: the embedded cluster simulates nodes and runs no containers")

@@ -27,7 +27,11 @@ def review(backend: Backend, call: Call) -> Response:
         case "selfsubjectreviews":
             value["status"] = {"userInfo": _info(backend.user(call.request))}
         case "tokenreviews":
-            value["status"] = {"authenticated": False, "user": {}, "error": "the embedded cluster reviews no tokens"}
+            value["status"] = {
+                "authenticated": False,
+                "user": {},
+                "error": "the embedded cluster reviews no tokens",
+            }
         case "selfsubjectrulesreviews":
             namespace = (value.get("spec") or {}).get("namespace", "")
             value["status"] = _rules(access.rules_of(backend.store, backend.user(call.request), namespace))
@@ -58,7 +62,9 @@ def _subject(spec: Object) -> access.User:
 def _question(spec: Object) -> access.Question:
     wanted, page = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (wanted is None) == (page is None):
-        raise faults.bad_request("exactly one of nonResourceAttributes or resourceAttributes must be specified")
+        raise faults.bad_request(
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        )
     if page is not None:
         return access.Question(verb=page.get("verb", ""), path=page.get("path", ""))
     assert wanted is not None
@@ -73,9 +79,13 @@ def _info(user: access.User) -> dict[str, Any]:
 def _rules(rules: list[dict[str, Any]]) -> dict[str, Any]:
     keys = ("verbs", "apiGroups", "resources", "resourceNames")
     return {
-        "resourceRules": [{key: rule[key] for key in keys if key in rule} for rule in rules if rule.get("resources")],
+        "resourceRules": [
+            {key: rule[key] for key in keys if key in rule} for rule in rules if rule.get("resources")
+        ],
         "nonResourceRules": [
-            {key: rule[key] for key in ("verbs", "nonResourceURLs")} for rule in rules if rule.get("nonResourceURLs")
+            {key: rule[key] for key in ("verbs", "nonResourceURLs")}
+            for rule in rules
+            if rule.get("nonResourceURLs")
         ],
         "incomplete": False,
     }

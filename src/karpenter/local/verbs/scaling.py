@@ -109,7 +109,9 @@ def _conformed(call: Call, value: Object) -> Object:
             f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
         )
     if name != call.name:
-        raise faults.bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+        raise faults.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({call.name})"
+        )
     return value
 
 

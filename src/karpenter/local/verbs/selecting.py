@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.local import faults, fields
-from karpenter.local.entry import Entry, key_of
+from karpenter.local.entry import key_of
 from karpenter.local.selectors import Requirement, Selector, parse_fields, parse_labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karpenter.local.backend import Backend
+    from karpenter.local.entry import Entry
     from karpenter.local.request import Call
 
 
@@ -46,7 +47,7 @@ def current(backend: Backend, call: Call, chosen: Selector) -> list[Entry]:
 
 
 def at(backend: Backend, call: Call, revision: int) -> dict[str, Entry] | None:
-    """Return all entries of the call's kind and namespace as of `revision`, or None when that is forgotten."""
+    """Return all entries of the call at `revision`, or None when that is forgotten."""
     table = backend.store.table(call.resource.table)
     changes = table.history.since(revision)
     if changes is None:

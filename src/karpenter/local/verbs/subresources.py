@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karpenter.local import faults
 from karpenter.local.bodies import read
 from karpenter.local.verbs.binding import bind
 from karpenter.local.verbs.evicting import evict
 from karpenter.local.verbs.patching import patch
 from karpenter.local.verbs.reading import get
-from karpenter.local.verbs.refusing import refuse
+from karpenter.local.verbs.refusing import refusal
 from karpenter.local.verbs.scaling import scale
 from karpenter.local.verbs.updating import put
 
@@ -29,9 +30,10 @@ def answer(backend: Backend, call: Call, view: View) -> Response:
             return scale(backend, call, view)
         case "binding":
             body = read(call.request, "Binding").value
-            body.setdefault("metadata", {}).setdefault("name", call.name)
+            if (body.get("metadata") or {}).get("name") != call.name:
+                raise faults.bad_request("name in URL does not match name in Binding object")
             return bind(backend, call.resource, call.namespace, body, dry_run=call.dry_run)
         case "eviction":
             return evict(backend, call)
         case _:
-            refuse(backend, call)
+            raise refusal(backend, call)

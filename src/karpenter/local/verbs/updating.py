@@ -31,7 +31,12 @@ def put(backend: Backend, call: Call, view: View) -> Response:
         raise faults.bad_request(
             f"the name of the object ({given}) does not match the name on the URL ({call.name})"
         )
-    intent = Intent(manager=call.manager, version=call.resource.api_version, dry_run=call.dry_run, subresource=call.subresource)
+    intent = Intent(
+        manager=call.manager,
+        version=call.resource.api_version,
+        dry_run=call.dry_run,
+        subresource=call.subresource,
+    )
     stored = backend.kept(call.resource)
     old = backend.entry(stored, call.namespace, call.name)
     if old is None:

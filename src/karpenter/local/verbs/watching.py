@@ -1,9 +1,9 @@
 """
 Watch: a list that goes on.
 
-A watch is a cursor into the kind's :class:`~karpenter.local.history.History`. It owns no queue: a client that reads slowly
-falls behind in the history, and when the history has moved past it, its stream ends. Events leave in batches,
-so that a burst costs one wake-up per watcher and not one per event.
+A watch is a cursor into the kind's :class:`~karpenter.local.history.History`. It owns no queue: a client
+that reads slowly falls behind in the history, and when the history has moved past it, its stream ends.
+Events leave in batches, so that a burst costs one wake-up per watcher and not one per event.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from karpenter.local.backend import Backend
     from karpenter.local.history import Change
     from karpenter.local.request import Call
-    from karpenter.local.selectors import Selector
     from karpenter.local.views import View
 
 LONGEST = 1800.0
@@ -35,19 +34,18 @@ class Watch:
 
     def __init__(self, backend: Backend, call: Call, view: View) -> None:
         self._backend = backend
+        self._clock = backend.clock
         self._view = view
         self._call = call
         self._selector = selector(backend, call)
         self._history = backend.store.table(call.resource.table).history
         self._bookmarks = call.flag("allowWatchBookmarks")
+        self._marks_end = self._bookmarks and call.flag("sendInitialEvents")
         self._seconds = _seconds(call)
+        self._until = self._next_bookmark = 0.0
         self._prefix = f"{call.namespace}/" if call.namespace else ""
-        initial = _wants_initial(call)
-        text = call.request.parameter("resourceVersion")
-        asked = parse_revision(text)
-        self._whole_list = call.flag("sendInitialEvents")
-        """Whether the end of the initial events is to be marked."""
-        if initial:
+        asked = parse_revision(call.request.parameter("resourceVersion"))
+        if _wants_initial(call):
             self._first: Sequence[Entry] = current(backend, call, self._selector)
             self._after = backend.store.revision
         else:
@@ -63,38 +61,46 @@ class Watch:
             # An accepted watch says so in its stream, as clients of the API expect.
             yield [error_line(too_old(self._after, self._history.compacted))]
             return
-        clock = self._backend.clock
-        until = clock.monotonic() + self._seconds
-        next_bookmark = clock.monotonic() + BOOKMARK_EVERY
-        if self._first:
-            for start in range(0, len(self._first), _BATCH):
-                yield [self._view.line("ADDED", entry) for entry in self._first[start : start + _BATCH]]
-            self._first = ()
-        if self._whole_list and self._bookmarks:
-            yield [self._bookmark(initial_end=True)]
+        self._until = self._clock.monotonic() + self._seconds
+        self._next_bookmark = self._clock.monotonic() + BOOKMARK_EVERY
+        for start in range(0, len(self._first), _BATCH):
+            yield [self._view.line("ADDED", entry) for entry in self._first[start : start + _BATCH]]
+        self._first = ()
+        if self._marks_end:
+            yield [bookmark(self._call, self._after, initial_end=True)]
         while True:
-            changes = self._history.read(self._cursor)
+            changes = self._history.read(self._cursor, _BATCH)
             if changes is None:
                 return  # too slow: the client lists anew
             if changes:
-                changes = changes[:_BATCH]
-                self._cursor += len(changes)
-                await self._backend.store.settled(changes[-1].entry.revision)
-                lines = self._lines(changes)
-                self._after = max(self._after, changes[-1].entry.revision)
-                if lines:
-                    yield lines
-                continue
-            now = clock.monotonic()
-            if now >= until:
+                lines = await self._take(changes)
+            elif self._clock.monotonic() >= self._until:
                 if self._bookmarks:
-                    yield [self._bookmark()]
+                    yield [self._mark()]
                 return
-            if self._bookmarks and now >= next_bookmark:
-                next_bookmark = now + BOOKMARK_EVERY
-                yield [self._bookmark()]
-                continue
-            await self._history.wait(min(until, next_bookmark if self._bookmarks else until) - now)
+            else:
+                lines = await self._pause()
+            if lines:
+                yield lines
+
+    async def _take(self, changes: Sequence[Change]) -> list[bytes]:
+        """Return the events for some changes, once those are safe."""
+        self._cursor += len(changes)
+        newest = changes[-1].entry.revision
+        await self._backend.store.settled(newest)
+        lines = self._lines(changes)
+        self._after = max(self._after, newest)
+        return lines
+
+    async def _pause(self) -> list[bytes]:
+        """Wait for news; return a bookmark when one is due instead."""
+        now = self._clock.monotonic()
+        if self._bookmarks and now >= self._next_bookmark:
+            self._next_bookmark = now + BOOKMARK_EVERY
+            return [self._mark()]
+        due = min(self._until, self._next_bookmark) if self._bookmarks else self._until
+        await self._history.wait(due - now)
+        return []
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
         """Yield events one by one."""
@@ -130,9 +136,10 @@ class Watch:
             return self._view.change(change)
         return self._view.line("DELETED", _last_seen(change))
 
-    def _bookmark(self, *, initial_end: bool = False) -> bytes:
+    def _mark(self) -> bytes:
+        """Return a bookmark; only when everything up to now has been sent."""
         self._after = max(self._after, self._backend.store.revision)
-        return bookmark(self._call, self._after, initial_end=initial_end)
+        return bookmark(self._call, self._after)
 
 
 def bookmark(call: Call, revision: int, *, initial_end: bool = False) -> bytes:
@@ -157,7 +164,7 @@ def error_line(fault: faults.Fault) -> bytes:
 
 
 def _last_seen(change: Change) -> Entry:
-    """Return the object as the watcher last saw it, at the revision of the change that took it out of sight."""
+    """Return the object as the watcher last saw it, at the revision that took it out of sight."""
     before = change.before
     assert before is not None
     value = before.object()
