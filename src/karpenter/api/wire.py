@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from karpenter.api.errors import InvalidObject
+from karpenter.base.excerpt import excerpt
 
 MAX_DEPTH = 256
 """How deep an object may nest; nothing real comes near it."""
@@ -35,6 +36,7 @@ IntOrString = int | str
 
 T = TypeVar("T")
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _MSGSPEC_ERROR = re.compile(r"(?P<problem>.*?)(?: - at `(?P<path>[^`]*)`)?", re.DOTALL)
 
 
@@ -73,7 +75,12 @@ def explain(text: str) -> tuple[str, str]:
 
 
 def prune(plain: object, *, subject: str = "object") -> object:
-    """Drop every ``null`` member, at any depth: Kubernetes takes null for absent."""
+    """
+    Drop every ``null`` member, at any depth: Kubernetes takes null for absent.
+
+    Raises:
+        InvalidObject: if the data is nested beyond reason, or holds text that cannot be written.
+    """
     return _prune(plain, subject, MAX_DEPTH)
 
 
@@ -81,9 +88,15 @@ def _prune(plain: object, subject: str, depth: int) -> object:
     if depth == 0:
         raise InvalidObject(subject=subject, problem=f"nested more than {MAX_DEPTH} levels deep")
     if isinstance(plain, Mapping):
-        return {key: _prune(value, subject, depth - 1) for key, value in plain.items() if value is not None}
+        return {
+            _prune(key, subject, depth - 1): _prune(value, subject, depth - 1)
+            for key, value in plain.items()
+            if value is not None
+        }
     if isinstance(plain, list | tuple):
         return [_prune(value, subject, depth - 1) for value in plain if value is not None]
+    if isinstance(plain, str) and not plain.isascii() and _SURROGATE.search(plain):
+        raise InvalidObject(subject=subject, problem=f"{excerpt(plain)} is not text: it has half a character")
     return plain
 
 

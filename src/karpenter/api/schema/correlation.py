@@ -5,9 +5,11 @@ Fields and map entries are found by name. List items are found only where the li
 their fields name them (``x-kubernetes-list-type: map``); in any other list no item has a past.
 """
 
+import json
 from typing import Any
 
 from karpenter.api.schema.structural import Schema
+from karpenter.base.excerpt import excerpt
 
 ABSENT = object()
 """No old value: the object is new, or the value is, or its past cannot be told."""
@@ -35,6 +37,11 @@ def item_key(schema: Schema, item: dict[str, Any]) -> dict[str, Any]:
         value = item.get(name, known.default if known is not None else None)
         key[name] = value
     return key
+
+
+def identity(value: object) -> str:
+    """Return a text that equal values share, whatever the order of their fields."""
+    return json.dumps(value, sort_keys=True, default=excerpt)
 
 
 def unchanged(old: object, new: object) -> bool:

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
-
 from karpenter.api.schema import paths
+from karpenter.api.schema.correlation import identity
 from karpenter.api.schema.problems import FieldProblem, duplicate, invalid
 from karpenter.api.schema.structural import Schema
 
@@ -41,10 +40,10 @@ def _check_keys(schema: Schema, value: list[Any], path: str) -> Iterator[FieldPr
 
 def _repeated(members: Iterable[Any]) -> list[int]:
     """Return where each repeated member occurs for the second time."""
-    seen: dict[bytes, int] = {}
+    seen: dict[str, int] = {}
     repeated = []
     for i, member in enumerate(members):
-        text = msgspec.json.encode(member, order="sorted")
+        text = identity(member)
         seen[text] = seen.get(text, 0) + 1
         if seen[text] == 2:  # noqa: PLR2004  the second time is the one that is too much
             repeated.append(i)

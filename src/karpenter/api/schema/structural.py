@@ -86,5 +86,5 @@ def load(plain: object) -> Schema:
     except msgspec.ValidationError as error:
         place, problem = explain(str(error))
         raise InvalidObject(subject="schema", field=place, problem=problem) from error
-    except RecursionError as error:
-        raise InvalidObject(subject="schema", problem="nested too deep") from error
+    except (RecursionError, UnicodeError) as error:
+        raise InvalidObject(subject="schema", problem="nested too deep, or not text") from error

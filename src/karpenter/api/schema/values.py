@@ -7,7 +7,6 @@ judged again, so that a schema which became stricter does not hold up unrelated 
 Rules in CEL are in :mod:`.rules`; uniqueness in lists is in :mod:`.lists`.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +16,7 @@ from msgspec import UNSET
 from karpenter.api.schema import paths
 from karpenter.api.schema.correlation import ABSENT, old_item, old_member, unchanged
 from karpenter.api.schema.formats import is_of_format
+from karpenter.api.schema.numbers import held, is_whole
 from karpenter.api.schema.patterns import matches
 from karpenter.api.schema.problems import (
     TYPE_INVALID,
@@ -100,7 +100,7 @@ def _is_of_type(value: object, allowed: tuple[str, ...]) -> bool:
         return True
     if found == "integer":
         return "number" in allowed
-    return isinstance(value, float) and "integer" in allowed and math.isfinite(value) and value.is_integer()
+    return isinstance(value, float) and "integer" in allowed and is_whole(value)
 
 
 def _check_text(schema: Schema, value: str, path: str) -> Iterator[FieldProblem]:
@@ -117,6 +117,7 @@ def _check_text(schema: Schema, value: str, path: str) -> Iterator[FieldProblem]
 
 def _check_number(schema: Schema, value: float, path: str) -> Iterator[FieldProblem]:
     low, high = schema.minimum, schema.maximum
+    value = held(value)
     if schema.type == "integer" and not _is_in_range(value, schema.format):
         form = f" with format {schema.format}" if schema.format else " (default format)"
         yield invalid("", "", f"Checked value must be of type integer{form} in {path}")
@@ -131,7 +132,7 @@ def _check_number(schema: Schema, value: float, path: str) -> Iterator[FieldProb
 
 
 def _is_in_range(value: float, form: str) -> bool:
-    return value % 1 == 0 and (form != "int32" or -(2**31) <= value < 2**31)
+    return is_whole(value) and (form != "int32" or -(2**31) <= value < 2**31)
 
 
 def _check_list(schema: Schema, value: list[Any], path: str, old: object) -> Iterator[FieldProblem]:

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-import msgspec
-
-from karpenter.api.schema.correlation import item_key
+from karpenter.api.schema.correlation import identity, item_key
 from karpenter.api.schema.formats import parse_date_time, parse_duration
+from karpenter.api.schema.numbers import held, is_whole, to_double
 from karpenter.api.schema.structural import Schema
 
 _KEYWORDS = frozenset(
@@ -66,15 +65,19 @@ def _view_object(schema: Schema, value: dict[str, Any], *, root: bool) -> dict[s
 def _view_scalar(schema: Schema, value: Any) -> Any:
     if isinstance(value, bool):
         return value
-    if schema.type == "number" and isinstance(value, int):
-        return float(value)
-    if schema.type == "integer" and isinstance(value, float):
-        return int(value)
+    if isinstance(value, int | float):
+        return _view_number(schema, value)
     if schema.type == "string" and isinstance(value, str):
         read = _READERS.get(schema.format)
         text = value.encode(errors="replace").decode()
         return text if read is None else _read_or_keep(read, text)
     return value
+
+
+def _view_number(schema: Schema, value: float) -> float:
+    if schema.type == "number":
+        return to_double(value)
+    return held(int(value)) if schema.type == "integer" and is_whole(value) else held(value)
 
 
 def _read_or_keep(read: Callable[[str], Any], text: str) -> Any:
@@ -111,6 +114,6 @@ def _align_member(schema: Schema | None, old: Any, new: Any) -> Any:
     return old if schema is None else align(schema, old, new)
 
 
-def _key(schema: Schema, item: Any) -> bytes:
+def _key(schema: Schema, item: Any) -> str:
     named = schema.list_type == "map" and isinstance(item, dict)
-    return msgspec.json.encode(item_key(schema, item) if named else item, order="sorted")
+    return identity(item_key(schema, item) if named else item)

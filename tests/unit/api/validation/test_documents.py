@@ -1,0 +1,137 @@
+"""What is said about the documents of a manifest."""
+
+from typing import Any
+
+import pytest
+
+from karpenter.api.errors import InvalidObject
+from karpenter.api.manifests import Document
+from karpenter.api.validation.documents import Accepted, Finding, Skipped, check_document, identify
+from karpenter.api.validation.legacy import refusal
+from tests.unit.api.cases.case import changed
+from tests.unit.api.cases.pools import POOL, STATIC
+
+
+def outcomes(plain: dict[str, Any], **more: Any) -> list[str]:
+    """Return what is said, as lines."""
+    return [str(outcome) for outcome in check_document(Document("f.yaml", plain), **more)]
+
+
+def test_a_good_object_is_accepted() -> None:
+    """An object without problems is reported as such."""
+    assert list(check_document(Document("f.yaml", POOL))) == [
+        Accepted(source="f.yaml", subject="NodePool/default")
+    ]
+
+
+def test_a_problem_is_a_line() -> None:
+    """A line names the file, the object, the field, and what is allowed."""
+    (line,) = outcomes(changed(POOL, {"spec.weight": 101}))
+
+    assert line == (
+        "f.yaml: NodePool/default: "
+        "spec.weight: Invalid value: 101: spec.weight in body should be less than or equal to 100"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        pytest.param(
+            {"spec.weigth": 1}, "spec.weigth: unknown field; did you mean weight?", id="a typing error"
+        ),
+        pytest.param(
+            {"spec.disruption.zzz": 1},
+            "spec.disruption.zzz: unknown field; "
+            "allowed here are budgets, consolidateAfter, consolidationPolicy",
+            id="nothing like it",
+        ),
+        pytest.param(
+            {"spec.template.spec.taints": [{"key": "a", "effect": "NoSchedule", "operater": "x"}]},
+            "spec.template.spec.taints[0].operater: unknown field; "
+            "allowed here are effect, key, timeAdded, value",
+            id="in a list",
+        ),
+    ],
+)
+def test_unknown_fields_come_with_a_suggestion(changes: dict[str, Any], line: str) -> None:
+    """A field that does not exist is named, with the one that was meant or all there are."""
+    assert outcomes(changed(POOL, changes)) == [f"f.yaml: NodePool/default: {line}"]
+
+
+def test_changes_are_judged_against_what_is_there() -> None:
+    """With the old object at hand, a change that is not allowed is found."""
+    old = {identify(STATIC): STATIC}
+
+    (line,) = outcomes(POOL, old=old)
+
+    assert line.endswith(
+        "spec: Invalid value: a pool is static (with replicas) or dynamic (without) for good"
+    )
+
+
+def test_an_old_mistake_does_not_block_a_change() -> None:
+    """What was wrong before and is left alone is not held against an update."""
+    wrong = changed(POOL, {"spec.weight": 500})
+
+    assert [
+        type(each)
+        for each in check_document(
+            Document("f", changed(wrong, {"spec.limits": {"cpu": "1"}})), old={identify(wrong): wrong}
+        )
+    ] == [Accepted]
+
+
+def test_kinds_of_kubernetes_are_read() -> None:
+    """A field of the wrong type is found in kinds that are not ours as well."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"priority": "high"}}
+
+    assert outcomes(pod) == ["f.yaml: Pod/a: spec.priority: expected int, got str"]
+
+
+def test_other_kinds_are_named_and_left_alone() -> None:
+    """A kind that nobody knows here is no problem."""
+    assert list(check_document(Document("f.yaml", {"apiVersion": "x/v1", "kind": "Foo"}))) == [
+        Skipped(source="f.yaml", subject="Foo", api_version="x/v1")
+    ]
+    assert outcomes({"kind": "Foo"}) == ["f.yaml: Foo: skipped, since its apiVersion is not known here"]
+
+
+def test_what_cannot_be_read_is_a_finding() -> None:
+    """A document that is none is reported like any other problem."""
+    error = InvalidObject(subject="f.yaml#2", field="line 3", problem="not YAML: a tab")
+
+    assert [str(each) for each in check_document(error)] == ["f.yaml#2: line 3: not YAML: a tab"]
+
+
+def test_nesting_beyond_reason_is_a_finding() -> None:
+    """An object that is nested without end is refused, not walked into."""
+    deep: Any = {}
+    for _ in range(400):
+        deep = {"a": deep}
+
+    assert outcomes({**POOL, "spec": deep}) == ["f.yaml: NodePool/default: nested more than 256 levels deep"]
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("karpenter.sh/v1alpha5", "Provisioner"),
+        ("karpenter.sh/v1alpha5", "Machine"),
+        ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate"),
+        ("karpenter.sh/v1beta1", "NodePool"),
+        ("karpenter.sh/v1beta1", "NodeClaim"),
+        ("karpenter.k8s.aws/v1beta1", "EC2NodeClass"),
+    ],
+)
+def test_kinds_of_the_past_are_refused(version: str, kind: str) -> None:
+    """Each kind of the past is refused with what has replaced it."""
+    (finding,) = check_document(Document("f", {"apiVersion": version, "kind": kind}))
+
+    assert isinstance(finding, Finding)
+    assert "was replaced by" in finding.message
+
+
+def test_kinds_of_today_are_not_of_the_past() -> None:
+    """A current kind is not refused by its name."""
+    assert refusal("karpenter.sh/v1", "NodePool") is None

@@ -1,0 +1,61 @@
+"""``karpenter crds``."""
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from karpenter.api.crd.definitions import DEFINITIONS, render
+from karpenter.api.yamltext import read_documents
+from karpenter.cli import main
+
+
+def run(*arguments: str) -> Result:
+    """Run ``karpenter crds``."""
+    return CliRunner().invoke(main, ["crds", *arguments])
+
+
+def test_all_definitions_as_yaml() -> None:
+    """Without arguments, everything is printed, ready for kubectl."""
+    found = list(read_documents(run().stdout, source="stdout"))
+
+    assert found == [render(each) for each in DEFINITIONS]
+
+
+def test_all_definitions_as_json() -> None:
+    """As JSON, several definitions are a list."""
+    found = json.loads(run("-o", "json").stdout)
+
+    assert found["kind"] == "List"
+    assert len(found["items"]) == len(DEFINITIONS)
+
+
+def test_one_definition() -> None:
+    """A definition goes by its plural, its kind, its short name or its full name."""
+    for name in ("capacitybuffers", "CapacityBuffer", "cb", "capacitybuffers.autoscaling.x-k8s.io"):
+        assert json.loads(run(name, "-o", "json").stdout)["spec"]["names"]["kind"] == "CapacityBuffer"
+
+
+def test_unknown_names() -> None:
+    """A name that is none of ours is answered with those that are."""
+    result = run("pods")
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: 'pods' is none of our kinds: capacitybuffers, kwoknodeclasses, ")
+
+
+def test_writing(tmp_path: Path) -> None:
+    """With --write each definition has a file, and standard output stays empty."""
+    result = run("--write", str(tmp_path / "new"))
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {each.file_name for each in DEFINITIONS}
+
+
+def test_writing_json(tmp_path: Path) -> None:
+    """Files end with what they hold."""
+    run("nodepools", "--write", str(tmp_path), "-o", "json")
+
+    assert json.loads((tmp_path / "karpenter.sh_nodepools.json").read_text("utf-8"))["kind"].startswith(
+        "Custom"
+    )

@@ -1,0 +1,148 @@
+"""The command itself: help, the table of commands, and how errors look."""
+
+import importlib
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+from click.shell_completion import CompletionItem
+from click.testing import CliRunner, Result
+
+from karpenter import __version__
+from karpenter.cli import main
+from karpenter.cli.commands import COMMANDS
+from karpenter.cli.group import LazyGroup
+
+PROBE = """
+import json, sys
+from karpenter.cli import main
+try:
+    main(["--help"])
+except SystemExit:
+    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+def run(*arguments: str, text: str | None = None) -> Result:
+    """Run a command and return what came of it."""
+    return CliRunner().invoke(main, list(arguments), input=text)
+
+
+def test_help_lists_every_command() -> None:
+    """Help names each command with its line."""
+    result = run("--help")
+
+    assert result.exit_code == 0
+    for name, entry in COMMANDS.items():
+        assert f"  {name}" in result.stdout
+        assert entry.about.split()[0] in result.stdout
+
+
+def test_help_loads_no_command() -> None:
+    """Help answers at once because it loads neither a command nor what commands need."""
+    done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True)  # noqa: S603  ours
+    loaded = set(json.loads(done.stderr))
+
+    assert done.stdout.startswith("Usage:")
+    assert not loaded & {"yaml", "cel", "numpy", "rich", "aiohttp", "karpenter.api.kinds", "karpenter.core"}
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_can_be_loaded_and_has_an_example(name: str) -> None:
+    """The table points at real commands, and the help of each shows how it is called."""
+    module, _, attribute = COMMANDS[name].target.partition(":")
+    command = getattr(importlib.import_module(module), attribute)
+
+    assert isinstance(command, click.Command)
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert f"karpenter {name}" in result.stdout.partition("Example")[2]
+
+
+def test_version() -> None:
+    """The version is the package's."""
+    assert run("--version").stdout == f"karpenter {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        pytest.param("valdate", "hint: did you mean validate?\n", id="a typing error"),
+        pytest.param("xyzzy", "hint: karpenter --help lists the commands\n", id="nothing like it"),
+    ],
+)
+def test_unknown_commands(typed: str, hint: str) -> None:
+    """A command that does not exist is answered with the one that was meant."""
+    result = run(typed)
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr == f"error: there is no command {typed!r}\n{hint}"
+
+
+def test_unknown_options_are_for_click() -> None:
+    """An option that does not exist is refused as usual."""
+    assert run("--frobnicate").exit_code == 2
+
+
+def test_completion_of_commands_loads_none() -> None:
+    """Names are completed from the table."""
+    assert isinstance(main, LazyGroup)
+    found = main.shell_complete(click.Context(main), "v")
+
+    assert [item.value for item in found] == ["validate", "version"]
+    assert isinstance(found[0], CompletionItem)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    """Each shell gets a script that calls us back."""
+    result = run("completion", shell)
+
+    assert result.exit_code == 0
+    assert "_KARPENTER_COMPLETE" in result.stdout
+
+
+def test_completion_works_end_to_end() -> None:
+    """Asked as bash asks, we name the commands."""
+    done = subprocess.run(
+        [sys.executable, "-m", "karpenter.cli"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"_KARPENTER_COMPLETE": "bash_complete", "COMP_WORDS": "karpenter val", "COMP_CWORD": "1"},
+    )
+
+    assert done.stdout == "plain,validate\n"
+
+
+def test_version_as_data() -> None:
+    """The version is data, too."""
+    assert json.loads(run("version", "-o", "json").stdout)["version"] == __version__
+    assert run("version").stdout.startswith(f"karpenter {__version__} ")
+
+
+def test_demo_is_honest() -> None:
+    """The demo finds both mistakes of its sample and names every command there is."""
+    result = run("demo")
+
+    assert result.exit_code == 0
+    assert result.stdout.count("demo.yaml: NodePool/demo: spec.") == 2
+    for name in COMMANDS:
+        assert f"karpenter {name}" in result.stdout
+
+
+def test_a_reader_that_goes_away_ends_us_quietly() -> None:
+    """``karpenter crds | head -1`` prints one line and no traceback."""
+    done = subprocess.run(  # noqa: S602  a pipe is what this is about
+        f"{sys.executable} -m karpenter.cli crds | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout == "---\n"
+    assert done.stderr == ""

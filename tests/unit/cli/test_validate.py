@@ -1,0 +1,160 @@
+"""``karpenter validate``."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from karpenter.api.yamltext import render_documents
+from karpenter.cli import main
+from tests.unit.api.cases.case import changed
+from tests.unit.api.cases.pools import POOL, STATIC
+
+WRONG = changed(POOL, {"spec.weight": 101})
+LINE = (
+    "NodePool/default: spec.weight: "
+    "Invalid value: 101: spec.weight in body should be less than or equal to 100"
+)
+
+
+def run(*arguments: str, text: str | None = None) -> Result:
+    """Run ``karpenter validate``."""
+    return CliRunner().invoke(main, ["validate", *arguments], input=text)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a good file, a bad one, and one that is none."""
+    (tmp_path / "good.yaml").write_text(render_documents([POOL]), "utf-8")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "bad.json").write_text(json.dumps(WRONG), "utf-8")
+    (tmp_path / "notes.txt").write_text("{", "utf-8")
+    return tmp_path
+
+
+def test_good(folder: Path) -> None:
+    """Without problems nothing is printed but a summary, and the exit code is 0."""
+    result = run("-f", str(folder / "good.yaml"))
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "1 object accepted, 0 refused, 0 skipped\n"
+
+
+def test_folders_are_searched(folder: Path) -> None:
+    """Every manifest of a folder is checked, to the bottom, and other files are not."""
+    result = run("-f", str(folder))
+
+    assert result.exit_code == 2
+    assert result.stdout == f"{folder}/sub/bad.json: {LINE}\n"
+    assert result.stderr == "1 object accepted, 1 refused, 0 skipped\n"
+
+
+def test_standard_input() -> None:
+    """A dash is standard input."""
+    result = run("-f", "-", text=render_documents([WRONG]))
+
+    assert (result.exit_code, result.stdout) == (2, f"stdin: {LINE}\n")
+
+
+def test_several_files_are_one_run(folder: Path) -> None:
+    """The option may be repeated."""
+    result = run("-f", str(folder / "good.yaml"), "-f", str(folder / "sub"))
+
+    assert result.stderr == "1 object accepted, 1 refused, 0 skipped\n"
+
+
+def test_json_and_yaml(folder: Path) -> None:
+    """As data, everything that was found is there, and standard output holds nothing else."""
+    as_json = json.loads(run("-f", str(folder), "-o", "json").stdout)
+    as_yaml = yaml.safe_load(run("-f", str(folder), "-o", "yaml").stdout)
+
+    assert as_json == as_yaml
+    assert as_json == {
+        "problems": [
+            {
+                "source": f"{folder}/sub/bad.json",
+                "subject": "NodePool/default",
+                "field": "spec.weight",
+                "reason": "FieldValueInvalid",
+                "message": "Invalid value: 101: spec.weight in body should be less than or equal to 100",
+            }
+        ],
+        "skipped": [],
+        "accepted": [{"source": f"{folder}/good.yaml", "subject": "NodePool/default"}],
+    }
+
+
+def test_changes(tmp_path: Path) -> None:
+    """With --old, what may not change is checked."""
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(render_documents([STATIC]), "utf-8")
+    new.write_text(render_documents([POOL]), "utf-8")
+
+    result = run("-f", str(new), "--old", str(old))
+
+    assert result.exit_code == 2
+    assert "static (with replicas) or dynamic (without)" in result.stdout
+
+
+def test_old_that_cannot_be_read(folder: Path) -> None:
+    """A file given to --old that is no manifest is an error, not a finding."""
+    result = run("-f", str(folder / "good.yaml"), "--old", str(folder / "notes.txt"))
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: --old: ")
+
+
+def test_skipped_kinds_are_named() -> None:
+    """A kind that is not known is named on standard error and is no problem."""
+    result = run("-f", "-", text="{apiVersion: example.com/v1, kind: Foo, metadata: {name: a}}")
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == (
+        "stdin: Foo/a: skipped, since example.com/v1 is not known here\n"
+        "0 objects accepted, 0 refused, 1 skipped\n"
+    )
+
+
+def test_a_problem_stays_on_its_line() -> None:
+    """Text from a manifest cannot break lines of the report."""
+    result = run(
+        "-f", "-", text='{"apiVersion": "v1", "kind": "Pod\\nx: y", "metadata": {"name": "a\\u001b[2J"}}'
+    )
+
+    assert result.stderr.splitlines()[0].startswith("stdin: Pod x: y/a [2J: skipped")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        pytest.param("missing.yaml", None, "No such file or directory", id="a file that is not there"),
+        pytest.param("bytes.yaml", b"\xff\xfe\x00", "not UTF-8 text, at byte 0", id="a file that is no text"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes | None, sentence: str) -> None:
+    """A file that cannot be read is named with the reason."""
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+
+    result = run("-f", str(path))
+
+    assert (result.exit_code, result.stderr) == (2, f"error: {path}: {sentence}\n")
+
+
+def test_empty_folders(tmp_path: Path) -> None:
+    """A folder without manifests is probably the wrong one."""
+    result = run("-f", str(tmp_path))
+
+    assert result.exit_code == 2
+    assert result.stderr == f"error: {tmp_path}: no file here ends with .yaml, .yml or .json\n"
+
+
+def test_something_must_be_named() -> None:
+    """Without -f there is nothing to do."""
+    result = run()
+
+    assert result.exit_code == 2
+    assert "Missing option '-f'" in result.stderr
