@@ -45,15 +45,14 @@ def allows(requirement: Plain, value: str) -> bool:
     operator, values = requirement["operator"], requirement.get("values") or []
     match operator:
         case "In" | "NotIn":
-            return (value in values) == (operator == "In")
+            return bool((value in values) == (operator == "In"))
         case "Exists" | "DoesNotExist":
             return bool(operator == "Exists")
         case _ if not re.fullmatch(r"-?\d+", value):
             return False
     number, bound = int(value), int(values[0])
-    return {"Gt": number > bound, "Gte": number >= bound, "Lt": number < bound, "Lte": number <= bound}[
-        operator
-    ]
+    answers = {"Gt": number > bound, "Gte": number >= bound, "Lt": number < bound, "Lte": number <= bound}
+    return answers[str(operator)]
 
 
 def pinned(node: Plain, key: str) -> set[str] | None:

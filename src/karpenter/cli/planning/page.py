@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.plan import NewNode, Plan, Refusal
 
 HOURS_A_MONTH: Final = 730
-_BAR: Final = 12
+_BAR: Final = 8
+_WIDE: Final = 110
+"""Columns from which on there is room for the price per month as well."""
+
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
-_SHOWN_PODS: Final = 3
+_SHOWN: Final = 4
 
 
 def show(decision: Decision, console: Console | None = None) -> None:
@@ -34,7 +37,7 @@ def show(decision: Decision, console: Console | None = None) -> None:
     console = console or Console(highlight=False)
     plan = decision.plan
     if plan.new_nodes:
-        console.print(_machines(plan, decision.names))
+        console.print(_machines(plan, decision.names, wide=console.width >= _WIDE))
     if plan.placed:
         console.print(_existing(plan, decision.names))
     for state in decision.intake.pools:
@@ -61,13 +64,13 @@ def bar(share: float) -> Text:
     return Text.assemble((filled.ljust(_BAR, "·"), style), f" {share:4.0%}")
 
 
-def _machines(plan: Plan, names: dict[str, str]) -> Table:
+def _machines(plan: Plan, names: dict[str, str], *, wide: bool) -> Table:
     table = Table(title="New machines", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name, justify in (("", "right"), ("instance type", "left"), ("zone", "left"), ("buy", "left")):
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     for name in ("cpu", "memory"):
         table.add_column(name, no_wrap=True)
-    for name in ("pods", "$/hour", "$/month"):
+    for name in ("pods", "$/hour", "$/month") if wide else ("pods", "$/hour"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("for", overflow="fold")
     for alike in _alike(plan.new_nodes):
@@ -83,7 +86,7 @@ def _machines(plan: Plan, names: dict[str, str]) -> Table:
             bar(_share(alike, MEMORY)),
             str(sum(len(node.pods) for node in alike)),
             money(price),
-            f"${price * HOURS_A_MONTH:,.2f}",
+            *([f"${price * HOURS_A_MONTH:,.2f}"] if wide else []),
             _pods([pod for node in alike for pod in node.pods], names),
         )
     return table
@@ -107,8 +110,15 @@ def _share(nodes: list[NewNode], resource: str) -> float:
 
 
 def _pods(pods: list[str], names: dict[str, str]) -> str:
-    shown = ", ".join(names.get(pod, pod) for pod in pods[:_SHOWN_PODS])
-    others = len(pods) - _SHOWN_PODS
+    """Return who the pods are, replicas of one workload together."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for pod in pods:
+        name = names.get(pod, pod)
+        stem, dash, number = name.rpartition("-")
+        groups[stem if dash and number.isdigit() else name].append(name)
+    told = [each[0] if len(each) == 1 else f"{stem} x {len(each)}" for stem, each in groups.items()]
+    others = len(told) - _SHOWN
+    shown = ", ".join(told[:_SHOWN])
     return f"{shown} and {others} more" if others > 0 else shown
 
 
