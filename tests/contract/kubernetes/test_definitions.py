@@ -1,4 +1,4 @@
-"""Our definitions and the whole schema language, on both servers: accepted alike, refused alike, in the same words."""
+"""Our definitions and the whole schema language, on both servers: answered alike, word for word."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from tests.unit.api.schema.thing import DEFINITION, PATH, Answer, decode_answers
 from tests.unit.api.test_cases import ALL
 
 ANSWERS = Path(__file__).parents[2] / "data/definitions/answers.json"
-CREATED = (200, 201)
+OK = 200
+CREATED = (OK, 201)
 
 
 def define(api: Api, definition: Object) -> None:
@@ -19,7 +20,7 @@ def define(api: Api, definition: Object) -> None:
     done(api.create("customresourcedefinitions", definition))
     spec = definition["spec"]
     place = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
-    eventually(lambda: api.find(place).status, 200)
+    eventually(lambda: api.find(place).status == OK)
 
 
 def ask(api: Api, path: str, plain: dict[str, Any], old: dict[str, Any] | None, **query: Any) -> Any:
@@ -58,7 +59,7 @@ def test_our_definitions_hold_what_the_cases_say(api: Api) -> None:
 
 
 def test_every_part_of_the_schema_language(api: Api) -> None:
-    """A server answers every question about a thing with the problems, or the stored spec, that are on record."""
+    """A server answers every question about a thing with what is on record: problems, or what it stores."""
     define(api, DEFINITION)
 
     wrong = [
