@@ -1,12 +1,11 @@
 """CapacityBuffer: room kept free for pods that do not exist yet."""
 
-from datetime import datetime
 from typing import Annotated, ClassVar
 
 from msgspec import field
 
 from karpenter.api.constraints import constraint, rule
-from karpenter.api.meta import Condition, Resource
+from karpenter.api.meta import Condition, Resource, Timestamp
 from karpenter.api.wire import ResourceList, Wire
 
 ACTIVE_CAPACITY = "buffer.x-k8s.io/active-capacity"
@@ -69,7 +68,7 @@ class BufferCondition(Condition, frozen=True, kw_only=True):
     message: Annotated[str, constraint(max_length=32768, required=True)]
     """Why, in a sentence, for people."""
 
-    last_transition_time: Annotated[datetime | None, constraint(required=True)]
+    last_transition_time: Annotated[Timestamp | None, constraint(required=True)]
     """When the status changed last."""
 
 

@@ -1,11 +1,10 @@
 """The rest of the cluster that we read or write: namespaces, services, leases and events."""
 
-from datetime import datetime
 from typing import ClassVar
 
 from msgspec import field
 
-from karpenter.api.meta import ObjectReference, Resource
+from karpenter.api.meta import ObjectReference, Resource, Timestamp
 from karpenter.api.wire import IntOrString, Wire
 
 
@@ -49,8 +48,8 @@ class LeaseSpec(Wire, frozen=True, kw_only=True):
 
     holder_identity: str = ""
     lease_duration_seconds: int | None = None
-    acquire_time: datetime | None = None
-    renew_time: datetime | None = None
+    acquire_time: Timestamp | None = None
+    renew_time: Timestamp | None = None
     lease_transitions: int | None = None
 
 
@@ -74,7 +73,7 @@ class EventSeries(Wire, frozen=True, kw_only=True):
     """How often an event was seen again."""
 
     count: int = 0
-    last_observed_time: datetime | None = None
+    last_observed_time: Timestamp | None = None
 
 
 class Event(Resource, frozen=True, kw_only=True):
@@ -96,6 +95,6 @@ class Event(Resource, frozen=True, kw_only=True):
     series: EventSeries | None = None
     reporting_component: str = ""
     reporting_instance: str = ""
-    event_time: datetime | None = None
-    first_timestamp: datetime | None = None
-    last_timestamp: datetime | None = None
+    event_time: Timestamp | None = None
+    first_timestamp: Timestamp | None = None
+    last_timestamp: Timestamp | None = None

@@ -1,9 +1,8 @@
 """Work that ends: jobs and the schedules that start them."""
 
-from datetime import datetime
 from typing import ClassVar
 
-from karpenter.api.meta import LabelSelector, ObjectMeta, ObjectReference, Resource
+from karpenter.api.meta import LabelSelector, ObjectMeta, ObjectReference, Resource, Timestamp
 from karpenter.api.pod import PodTemplateSpec
 from karpenter.api.wire import Wire
 from karpenter.api.workloads import WorkloadCondition
@@ -33,8 +32,8 @@ class JobStatus(Wire, frozen=True, kw_only=True):
     failed: int = 0
     terminating: int = 0
     completed_indexes: str = ""
-    start_time: datetime | None = None
-    completion_time: datetime | None = None
+    start_time: Timestamp | None = None
+    completion_time: Timestamp | None = None
     conditions: tuple[WorkloadCondition, ...] = ()
 
 
@@ -72,8 +71,8 @@ class CronJobStatus(Wire, frozen=True, kw_only=True):
     """What a schedule has started."""
 
     active: tuple[ObjectReference, ...] = ()
-    last_schedule_time: datetime | None = None
-    last_successful_time: datetime | None = None
+    last_schedule_time: Timestamp | None = None
+    last_successful_time: Timestamp | None = None
 
 
 class CronJob(Resource, frozen=True, kw_only=True):

@@ -3,10 +3,13 @@
 from datetime import datetime
 from typing import Annotated
 
-from msgspec import field
+from msgspec import Meta, field
 
 from karpenter.api.constraints import MAX_KEY, QUALIFIED_NAME, constraint
 from karpenter.api.wire import Object, Wire
+
+Timestamp = Annotated[datetime, Meta(tz=True)]
+"""A moment. It says its offset from UTC, as an API server demands."""
 
 
 class OwnerReference(Wire, frozen=True, kw_only=True):
@@ -31,8 +34,8 @@ class ObjectMeta(Wire, frozen=True, kw_only=True):
     generation: int = 0
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    creation_timestamp: Timestamp | None = None
+    deletion_timestamp: Timestamp | None = None
     """Set once deletion was asked for; the object lives on until its finalizers are gone."""
 
     deletion_grace_period_seconds: int | None = None
@@ -96,7 +99,7 @@ class Condition(Wire, frozen=True, kw_only=True):
     message: Annotated[str, constraint(max_length=32768)] = ""
     """Why, in a sentence, for people."""
 
-    last_transition_time: Annotated[datetime | None, constraint(required=True)] = None
+    last_transition_time: Annotated[Timestamp | None, constraint(required=True)] = None
     """When the status changed last."""
 
     observed_generation: Annotated[int, constraint(minimum=0)] = 0

@@ -1,13 +1,12 @@
 """Nodes, and the taints that keep pods off them."""
 
-from datetime import datetime
 from typing import Annotated, ClassVar
 
 from msgspec import field
 
 from karpenter.api.constraints import QUALIFIED_NAME, constraint
 from karpenter.api.labels import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE
-from karpenter.api.meta import Resource
+from karpenter.api.meta import Resource, Timestamp
 from karpenter.api.wire import ResourceList, Wire
 
 
@@ -23,7 +22,7 @@ class Taint(Wire, frozen=True, kw_only=True):
     value: Annotated[str, constraint(pattern=QUALIFIED_NAME)] = ""
     """Set only where one key has several meanings."""
 
-    time_added: datetime | None = None
+    time_added: Timestamp | None = None
     """When the taint was set; written by Kubernetes for NoExecute."""
 
 
@@ -44,8 +43,8 @@ class NodeCondition(Wire, frozen=True, kw_only=True):
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
-    last_heartbeat_time: datetime | None = None
-    last_transition_time: datetime | None = None
+    last_heartbeat_time: Timestamp | None = None
+    last_transition_time: Timestamp | None = None
 
 
 class NodeAddress(Wire, frozen=True, kw_only=True):

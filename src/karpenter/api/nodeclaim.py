@@ -4,7 +4,6 @@ NodeClaim: the wish for one machine, and what became of it.
 A claim outlives every restart of ours, so it holds all that is needed to find its machine again.
 """
 
-from datetime import datetime
 from typing import Annotated, ClassVar
 
 from msgspec import field
@@ -20,7 +19,7 @@ from karpenter.api.constraints import (
     rule,
 )
 from karpenter.api.domains import key_rules
-from karpenter.api.meta import Condition, Resource
+from karpenter.api.meta import Condition, Resource, Timestamp
 from karpenter.api.node import Taint
 from karpenter.api.wire import ResourceList, Wire
 
@@ -143,7 +142,7 @@ class NodeClaimStatus(Wire, frozen=True, kw_only=True):
     allocatable: ResourceList = field(default_factory=dict)
     """What is left of the capacity for pods."""
 
-    last_pod_event_time: datetime | None = None
+    last_pod_event_time: Timestamp | None = None
     """When a pod was last bound to the node, or left it, or came to its end there."""
 
     conditions: Annotated[tuple[Condition, ...], constraint(list_type="map", list_keys=("type",))] = ()

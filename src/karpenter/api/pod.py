@@ -4,12 +4,11 @@ Pods and pod templates: everything about a pod that decides where it can run and
 Affinity, tolerations and spread are in :mod:`.placement`; containers and volumes are here.
 """
 
-from datetime import datetime
 from typing import ClassVar
 
 from msgspec import field
 
-from karpenter.api.meta import ObjectMeta, Resource
+from karpenter.api.meta import ObjectMeta, Resource, Timestamp
 from karpenter.api.placement import Affinity, Toleration, TopologySpreadConstraint
 from karpenter.api.volume import Volume
 from karpenter.api.wire import ResourceList, Wire
@@ -111,8 +110,8 @@ class PodCondition(Wire, frozen=True, kw_only=True):
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
-    last_probe_time: datetime | None = None
-    last_transition_time: datetime | None = None
+    last_probe_time: Timestamp | None = None
+    last_transition_time: Timestamp | None = None
     observed_generation: int = 0
 
 
@@ -144,7 +143,7 @@ class PodStatus(Wire, frozen=True, kw_only=True):
     message: str = ""
     reason: str = ""
     nominated_node_name: str = ""
-    start_time: datetime | None = None
+    start_time: Timestamp | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resize: str = ""

@@ -1,11 +1,10 @@
 """Volumes outside of pods: claims, volumes, classes, and what each node can attach."""
 
-from datetime import datetime
 from typing import ClassVar
 
 from msgspec import field
 
-from karpenter.api.meta import ObjectReference, Resource
+from karpenter.api.meta import ObjectReference, Resource, Timestamp
 from karpenter.api.placement import NodeSelector
 from karpenter.api.volume import PersistentVolumeClaimSpec
 from karpenter.api.wire import ResourceList, Wire
@@ -164,7 +163,7 @@ class VolumeAttachmentSpec(Wire, frozen=True, kw_only=True):
 class VolumeError(Wire, frozen=True, kw_only=True):
     """What went wrong with a volume last."""
 
-    time: datetime | None = None
+    time: Timestamp | None = None
     message: str = ""
 
 

@@ -1,11 +1,10 @@
 """What makes pods: deployments, sets and jobs, as far as their pods and counts go."""
 
-from datetime import datetime
 from typing import ClassVar
 
 from msgspec import field
 
-from karpenter.api.meta import Condition, LabelSelector, ObjectMeta, Resource
+from karpenter.api.meta import Condition, LabelSelector, ObjectMeta, Resource, Timestamp
 from karpenter.api.pod import PodTemplateSpec
 from karpenter.api.volume import PersistentVolumeClaimSpec
 from karpenter.api.wire import IntOrString, Wire
@@ -14,8 +13,8 @@ from karpenter.api.wire import IntOrString, Wire
 class WorkloadCondition(Condition, frozen=True, kw_only=True):
     """One aspect of a workload's state."""
 
-    last_update_time: datetime | None = None
-    last_probe_time: datetime | None = None
+    last_update_time: Timestamp | None = None
+    last_probe_time: Timestamp | None = None
 
 
 class RollingUpdate(Wire, frozen=True, kw_only=True):
