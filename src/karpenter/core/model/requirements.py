@@ -58,6 +58,16 @@ class Incompatible(msgspec.Struct, frozen=True):
         return f"pod wants {self.wants}, node has {self.has}"
 
 
+def read_entries(entries: Iterable[Entry]) -> list[Requirement]:
+    """
+    Return API entries one by one; `minValues` is read where an entry has it.
+
+    Raises:
+        RequirementError: naming the key, what it says and what is allowed.
+    """
+    return [requirement(e.key, e.operator, e.values, getattr(e, "min_values", None)) for e in entries]
+
+
 class Requirements:
     """An immutable map of label key to `Requirement`; a missing key allows everything."""
 
@@ -89,9 +99,7 @@ class Requirements:
         Raises:
             RequirementError: naming the key, what it says and what is allowed.
         """
-        return cls.of(
-            requirement(e.key, e.operator, e.values, getattr(e, "min_values", None)) for e in entries
-        )
+        return cls.of(read_entries(entries))
 
     def __getitem__(self, key: str) -> Requirement:
         return self._by_key.get(key) or Requirement(key, complement=True)

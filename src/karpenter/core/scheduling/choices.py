@@ -50,7 +50,7 @@ class Choices:
 
     def _find(self, state: State) -> Iterator[State]:
         wish, states = self._wish, self._states
-        if not wish.tolerates(state.template):
+        if wish.rung.impossible or not wish.tolerates(state.template):
             return
         plain = states.step(state, wish.requirements)
         if plain is None:

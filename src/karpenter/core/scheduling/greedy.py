@@ -63,9 +63,10 @@ def place_class(run: Run, each: PodClass, count: int) -> int:
     wishes = run.wishes[each.number]
     if any(wish.demands.waits_for_company for wish in wishes):
         return Stepper(run, wishes).place(count)
+    run.must_wait = False
     for wish in wishes:
         count = place_together(run, wish, count)
-        if not count:
+        if not count or run.must_wait:
             break
     return count
 
@@ -180,6 +181,6 @@ def _onto_new(run: Run, wish: Wish, count: int, templates: Iterable[Template]) -
             if opening is None:
                 break
             count -= run.fill(wish, run.open(opening), opening.state, count)
-        if not count:
+        if not count or run.must_wait:
             break
     return count

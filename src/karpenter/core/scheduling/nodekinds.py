@@ -41,6 +41,8 @@ class NodeKind:
         return wish.kinds[self.number]
 
     def _suits(self, wish: Wish) -> bool:
+        if wish.rung.impossible:
+            return False
         if not tolerates(wish.tolerations, self.taints) or not self.requirements.accepts(wish.requirements):
             return False
         return not wish.volumes or any(self.requirements.accepts(each) for each in wish.volumes)

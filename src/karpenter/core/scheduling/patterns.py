@@ -157,7 +157,8 @@ class _Packer:
         open_ = np.where(
             market.fits[np.ix_(machines, active)], np.minimum(left[active], market.cap[active])[None], 0.0
         )
-        spare = [room[:, r].copy() for r in range(want.shape[1])]
+        # A hair of room keeps a resource that a machine lacks from shutting out pods that do not want it.
+        spare = [room[:, r] + 1e-6 for r in range(want.shape[1])]
         size = np.zeros_like(open_)
         pull, inverse = [], []
         with np.errstate(divide="ignore", invalid="ignore"):

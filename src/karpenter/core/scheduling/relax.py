@@ -24,7 +24,7 @@ from karpenter.api.placement import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
+from karpenter.core.model.requirements import Requirements, read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         NodeSelectorTerm,
     )
     from karpenter.api.pod import PodSpec
+    from karpenter.core.model.labels import Requirement
 
 W = TypeVar("W", PreferredSchedulingTerm, WeightedPodAffinityTerm)
 _AVOIDED: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
@@ -51,6 +52,9 @@ class Rung(msgspec.Struct, frozen=True):
     apart: tuple[PodAffinityTerm, ...] = ()
     given_up: str = ""
     """What this rung gave up against the one before."""
+
+    impossible: str = ""
+    """A label of which the pod asks things that no node can have together."""
 
 
 def ladder(
@@ -109,16 +113,12 @@ class _Wishes:
             self.preferred, self.nearby, self.afar = [], [], []
 
     def rung(self, given_up: str) -> Rung:
-        required = NOTHING_REQUIRED
-        if self.alternatives:
-            required = Requirements.from_entries(self.alternatives[0].match_expressions)
-        strict = self.selector.intersect(required)
-        wanted = strict
+        required = read_entries(self.alternatives[0].match_expressions) if self.alternatives else []
+        strict = Requirements.of([*self.selector, *required])
+        asked = [*self.selector, *required]
         if self.preferred:
-            term = self.preferred[0].preference
-            wanted = self.selector.intersect(Requirements.from_entries(term.match_expressions)).intersect(
-                required
-            )
+            asked += read_entries(self.preferred[0].preference.match_expressions)
+        wanted = Requirements.of(asked)
         return Rung(
             wanted,
             strict,
@@ -127,6 +127,7 @@ class _Wishes:
             tuple(self.near) + tuple(w.pod_affinity_term for w in self.nearby),
             tuple(self.apart) + tuple(w.pod_affinity_term for w in self.afar),
             given_up,
+            _contradiction(asked, wanted),
         )
 
     def give_up(self, *, avoidance: bool) -> str:
@@ -151,6 +152,18 @@ class _Wishes:
             self.tolerations = (*self.tolerations, _AVOIDED)
             return "avoiding PreferNoSchedule nodes"
         return ""
+
+
+def _contradiction(asked: Sequence[Requirement], wanted: Requirements) -> str:
+    """Return a label that must be there and cannot have any value, if there is one."""
+    return next(
+        (
+            each.key
+            for each in asked
+            if not each.tolerates_absence and not wanted[each.key].complement and not wanted[each.key].values
+        ),
+        "",
+    )
 
 
 def _by_weight(terms: Sequence[W]) -> list[W]:

@@ -85,6 +85,8 @@ class Run:
         self._choices: dict[int, Choices] = {}
         self._admits: dict[tuple[int, Group], bool] = {}
         self.stop = problem.options.stop or (lambda: False)
+        self.must_wait = False
+        """Set when a pod was refused only because reservations are taken: it looks no further for now."""
 
     def choices(self, wish: Wish) -> Choices:
         """Return the ways of a wish, remembered."""
@@ -237,14 +239,10 @@ class Run:
 
     def is_scarce(self, template: Template) -> bool:
         """Whether every pod on a claim of this template needs an exact look at its types."""
-        if template.min_values or template.reserves:
-            return True
         ledger = self.ledgers.get(template.number)
-        if ledger is None:
-            return False
-        if not ledger.is_exact and ledger.is_tight():
+        if ledger is not None and not ledger.is_exact and ledger.is_tight():
             ledger.tighten(self._anchor)
-        return ledger.is_exact
+        return bool(template.min_values) or template.reserves or (ledger is not None and ledger.is_exact)
 
     def _anchor(self, claim: int) -> int:
         state = self.claims.states[claim]
@@ -297,6 +295,9 @@ class Run:
             return Opening(state)
         bits = self._buyable(None, state, wish.of.want)
         if not bits:
+            if template.reserves and self.reservations.strict:
+                fine = fitting(state, wish.of.want)
+                self.must_wait |= bool(fine) and self.reservations.obtainable(None, template, fine) is None
             return None
         found = variety(template, bits)
         if not falls_short(found, template.min_values):

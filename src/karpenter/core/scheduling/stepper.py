@@ -32,9 +32,19 @@ class Stepper:
 
     def place(self, count: int) -> int:
         """Place up to `count` pods; return how many are left."""
-        while count and any(front.place_one() for front in self._fronts):
+        while count and self._place_one():
             count -= 1
         return count
+
+    def _place_one(self) -> bool:
+        """Place one pod, giving up wishes one after the other."""
+        self._run.must_wait = False
+        for front in self._fronts:
+            if front.place_one():
+                return True
+            if self._run.must_wait:
+                return False
+        return False
 
 
 class _Front:
@@ -129,4 +139,6 @@ class _Front:
                 claim = run.open(opening)
                 run.put_on_claim(wish, claim, opening.state)
                 return True
+            if run.must_wait:
+                return False
         return False

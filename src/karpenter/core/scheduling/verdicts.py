@@ -64,6 +64,8 @@ def explain(run: Run, wish: Wish, template: Template) -> Reason:
 
 
 def _obstacles(run: Run, wish: Wish, template: Template) -> Iterator[tuple[str, str]]:
+    if wish.rung.impossible:
+        yield "Contradiction", f"what the pod asks of label {wish.rung.impossible} contradicts itself"
     taint = first_untolerated(wish.tolerations, template.pool.taints)
     if taint is not None:
         yield "TaintNotTolerated", f"the pod does not tolerate the taint {_taint(taint)}"

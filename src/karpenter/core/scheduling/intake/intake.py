@@ -14,17 +14,16 @@ from karpenter.core.scheduling.intake.amounts import uncountable
 from karpenter.core.scheduling.intake.buffers import obstacle, virtual_pods
 from karpenter.core.scheduling.intake.daemons import daemons, expect
 from karpenter.core.scheduling.intake.nodes import countable, existing
-from karpenter.core.scheduling.intake.pods import evacuated, screen, waiting
+from karpenter.core.scheduling.intake.pods import evacuated, located, screen, waiting
 from karpenter.core.scheduling.intake.pools import PoolState, as_pool, survey, usage
 from karpenter.core.scheduling.intake.spread import spread_defaults
 from karpenter.core.scheduling.plan import Refusal
-from karpenter.core.scheduling.problem import Located, Place, Problem
+from karpenter.core.scheduling.problem import Place, Problem
 from karpenter.core.state.guards import Guards
 from karpenter.core.state.nodes import StateNode, state_nodes
-from karpenter.core.state.pods import is_active
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from karpenter.api.pod import Pod
@@ -90,8 +89,9 @@ def assemble(
     rules = catalog.label_rules
     screened = screen(pods, view, rules, ignore_device_claims=policy.ignore_device_claims)
     expected = expect(daemons(view), ignore_device_claims=policy.ignore_device_claims)
-    staying = [node for node in nodes if node.name not in without]
-    active, uncounted = countable(node for node in staying if not node.is_leaving)
+    staying, unread = located(view, {pod.key for pod in screened.accepted})
+    there = [node for node in nodes if node.name not in without]
+    active, uncounted = countable(node for node in there if not node.is_leaving)
     surveyed = survey(view)
     offered, unsold = _sold(catalog, policy)
     corrections, refused = _corrections(view, offered, surveyed) if policy.overlays else ([], [])
@@ -106,8 +106,8 @@ def assemble(
         ),
         daemons=expected.pods,
         volumes=screened.volumes,
-        located=tuple(_located(view, {pod.key for pod in screened.accepted})),
-        places=tuple(Place(name=each.name, labels=each.labels, taints=each.taints) for each in staying),
+        located=tuple(staying),
+        places=tuple(Place(name=each.name, labels=each.labels, taints=each.taints) for each in there),
         namespaces={name: namespace.metadata.labels for name, namespace in view.namespaces.items()},
         moved=moved,
         spread_defaults=spread_defaults(screened.accepted, policy.spread_defaults, view),
@@ -119,15 +119,8 @@ def assemble(
         turned_away=screened.refused,
         pools=surveyed,
         nodes=tuple(nodes),
-        left_out=(*uncounted, *expected.left_out, *unsold, *refused),
+        left_out=(*uncounted, *unread, *expected.left_out, *unsold, *refused),
     )
-
-
-def _located(view: ClusterView, placing: set[str]) -> Iterable[Located]:
-    for name, pods in view.pods_by_node.items():
-        for pod in pods:
-            if pod.key not in placing and is_active(pod):
-                yield Located(pod, name)
 
 
 def _corrections(

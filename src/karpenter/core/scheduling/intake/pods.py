@@ -22,9 +22,9 @@ from karpenter.core.model.resources import pod_requests
 from karpenter.core.model.selectors import SelectorError, parse_selector
 from karpenter.core.scheduling.intake.amounts import impossible
 from karpenter.core.scheduling.plan import Refusal
-from karpenter.core.scheduling.problem import PodVolumes
-from karpenter.core.scheduling.relax import ladder
-from karpenter.core.state.pods import is_protected, runs_again, uses_devices, waits
+from karpenter.core.scheduling.problem import Located, PodVolumes
+from karpenter.core.scheduling.relax import ladder, required_apart
+from karpenter.core.state.pods import is_active, is_protected, runs_again, uses_devices, waits
 from karpenter.core.state.volumes import VolumeProblem, attached, reach
 
 if TYPE_CHECKING:
@@ -97,6 +97,38 @@ def screen(
         else:
             accepted.append(pod)
     return Screened(tuple(accepted), tuple(refused), volumes)
+
+
+def located(view: ClusterView, placing: AbstractSet[str]) -> tuple[list[Located], list[str]]:
+    """
+    Return the pods that run and stay, which count for spread and affinity.
+
+    A pod whose wish for distance cannot be read is only counted; that is said in a sentence.
+    """
+    found: list[Located] = []
+    problems: list[str] = []
+    for name, pods in view.pods_by_node.items():
+        for pod in pods:
+            if pod.key in placing or not is_active(pod):
+                continue
+            problem = _distance_problem(pod.spec)
+            if problem:
+                problems.append(f"pod {pod.key} keeps no distance to others: {problem}")
+                spec = msgspec.structs.replace(pod.spec, affinity=None)
+                found.append(Located(msgspec.structs.replace(pod, spec=spec), name))
+            else:
+                found.append(Located(pod, name))
+    return found, problems
+
+
+def _distance_problem(spec: PodSpec) -> str:
+    try:
+        for term in required_apart(spec):
+            parse_selector(term.label_selector)
+            parse_selector(term.namespace_selector)
+    except SelectorError as error:
+        return str(error)
+    return ""
 
 
 def refusal_of(pod: Pod, rules: LabelRules) -> Refusal | None:
