@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from karpenter.core.scheduling.solve import solve
 from karpenter.testing.oracle import slow_solve
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.problem import Problem
     from karpenter.testing.oracle import Outcome
 
+Bins = tuple[dict[str, tuple[str, ...]], list[tuple[str, tuple[str, ...]]]]
+
 laws = settings(
-    max_examples=4 * settings.default.max_examples,
+    max_examples=3 * settings().max_examples,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
+    phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
 )
 different_sizes = Mix(same_sizes=False)
 plain = Mix(
@@ -27,13 +30,13 @@ plain = Mix(
 )
 
 
-def bins_of(plan: Plan) -> tuple[dict[str, tuple[str, ...]], list[tuple[str, tuple[str, ...]]]]:
+def bins_of(plan: Plan) -> Bins:
     """Return who is where, in a form that can be compared with what the oracle says."""
     placed = {node: tuple(sorted(pods)) for node, pods in plan.placed.items()}
     return placed, [(new.pool, tuple(sorted(new.pods))) for new in plan.new_nodes]
 
 
-def bins_of_outcome(outcome: Outcome) -> tuple[dict[str, tuple[str, ...]], list[tuple[str, tuple[str, ...]]]]:
+def bins_of_outcome(outcome: Outcome) -> Bins:
     """Return who is where, as the oracle says."""
     placed = {node: tuple(sorted(pods)) for node, pods in outcome.placed.items()}
     return placed, [(pool, tuple(sorted(pods))) for pool, pods in outcome.claims]
