@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from karpenter.core.scheduling import greedy
 from karpenter.core.scheduling.decode import hourly, new_nodes, placed
 from karpenter.core.scheduling.encode import Encoded
+from karpenter.core.scheduling.placements import Because
 from karpenter.core.scheduling.plan import Cost, Plan
 from karpenter.core.scheduling.planner import cheaper
 from karpenter.core.scheduling.proof import lower_bound
@@ -24,9 +25,11 @@ def solve(problem: Problem) -> Plan:
     if problem.options.prove and run.claims.count and not run.stop():
         bound, method = lower_bound(run, left)
         cost = Cost(hourly=cost.hourly, lower_bound=min(bound, cost.hourly), method=method)
+    bought = new_nodes(run)
     return Plan(
-        new_nodes=new_nodes(run),
+        new_nodes=bought,
         placed=placed(run),
+        because=Because(run, bought),
         refusals=refusals(run, left),
         cost=cost,
         complete=not run.stop(),

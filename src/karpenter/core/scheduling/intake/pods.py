@@ -29,6 +29,7 @@ from karpenter.core.state.volumes import VolumeProblem, attached, reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from karpenter.api.labels import LabelRules
@@ -157,7 +158,7 @@ def _wish_problems(spec: PodSpec) -> Iterator[str]:
     """Read every wish, so that one that cannot be read shows itself now."""
     first, *_ = ladder(spec, (), respect=True, avoidance=False)
     wanted = first.requirements[NODEPOOL]
-    if not wanted.complement and not wanted.values:
+    if not wanted.complement and not wanted.values and first.impossible != NODEPOOL:
         yield f"the pod asks for a node without {NODEPOOL}, so no NodePool may serve it"
 
 

@@ -1,0 +1,65 @@
+"""
+Why a pod was put where it is: one sentence per placed pod.
+
+Read off a finished run when somebody asks; a run of a hundred thousand pods is not slowed
+down by sentences that nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from karpenter.core.scheduling.plan import NewNode
+    from karpenter.core.scheduling.run import Move, Run
+
+
+class Because(Mapping[str, str]):
+    """Pod key to the reason for its place, worked out when asked."""
+
+    def __init__(self, run: Run, new_nodes: tuple[NewNode, ...]) -> None:
+        self._run = run
+        self._new = new_nodes
+        self._moves: dict[str, Move] | None = None
+
+    def __getitem__(self, pod: str) -> str:
+        return self._sentence(self._index()[pod])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index())
+
+    def __len__(self) -> int:
+        return len(self._index())
+
+    def _index(self) -> dict[str, Move]:
+        if self._moves is None:
+            self._moves, dealt = {}, {}
+            for move in self._run.moves:
+                start = dealt.get(move.wish.of.number, 0)
+                dealt[move.wish.of.number] = start + move.many
+                for pod in move.wish.of.pods[start : start + move.many]:
+                    self._moves[pod.key] = move
+        return self._moves
+
+    def _sentence(self, move: Move) -> str:
+        run = self._run
+        if move.bin < run.nodes.count:
+            node = run.problem.nodes[move.bin].name
+            told = f"node {node} is the first existing node that suits it and has room"
+        else:
+            told = _bought(self._new[move.bin - run.nodes.count])
+        given_up = [rung.given_up for rung in move.wish.of.rungs()]
+        position = next(n for n, rung in enumerate(move.wish.of.rungs()) if rung is move.wish.rung)
+        lost = [each for each in given_up[1 : position + 1] if each]
+        return f"{told}; it gave up {', '.join(lost)}" if lost else told
+
+
+def _bought(node: NewNode) -> str:
+    bought, types = node.purchase, len(node.instance_types)
+    others = len(node.pods) - 1
+    company = f" together with {others} other pods" if others else ""
+    return (
+        f"no existing node takes it; {bought.instance_type} in {bought.zone} ({bought.capacity_type}, "
+        f"${bought.price:.4f} an hour) is the cheapest of {types} types that hold it{company}"
+    )
