@@ -7,10 +7,12 @@ down by sentences that nobody reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from karpenter.core.scheduling.plan import NewNode
     from karpenter.core.scheduling.run import Move, Run
 
@@ -34,7 +36,8 @@ class Because(Mapping[str, str]):
 
     def _index(self) -> dict[str, Move]:
         if self._moves is None:
-            self._moves, dealt = {}, {}
+            self._moves = {}
+            dealt: dict[int, int] = {}
             for move in self._run.moves:
                 start = dealt.get(move.wish.of.number, 0)
                 dealt[move.wish.of.number] = start + move.many
