@@ -6,7 +6,7 @@ from msgspec import field
 
 from karpenter.api.constraints import constraint, rule
 from karpenter.api.meta import Condition, Resource, Timestamp
-from karpenter.api.wire import ResourceList, Wire
+from karpenter.api.wire import ResourceList, Wire, always
 
 ACTIVE_CAPACITY = "buffer.x-k8s.io/active-capacity"
 """The strategy that keeps nodes running."""
@@ -112,7 +112,7 @@ class CapacityBuffer(Resource, frozen=True, kw_only=True):
                 ),
             ),
         ),
-    ] = CapacityBufferSpec()
+    ] = always(CapacityBufferSpec())
     """How much room to keep, measured in which pods."""
 
     status: CapacityBufferStatus = CapacityBufferStatus()

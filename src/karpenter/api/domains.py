@@ -96,19 +96,20 @@ _DOMAIN = "find('^([^/]+)')"
 _FEW = 4
 
 
-def key_rules(*, overlay: bool = False) -> tuple[dict[str, Any], ...]:
-    """Return the rules for one label key, one per domain and one for the host name."""
-    domains = tuple(_domain_rule("self", domain, overlay=overlay) for domain in DOMAINS)
-    return (*domains, rule(f"self != '{labels.HOSTNAME}'", f"label {labels.HOSTNAME} is restricted"))
+def key_rules(*, overlay: bool = False, pool: bool = False) -> tuple[dict[str, Any], ...]:
+    """
+    Return the rules for one label key: one per domain, and one per label that may not be named.
 
-
-NOT_THE_POOL_LABEL = rule(f"self != '{labels.NODEPOOL}'", f"label {labels.NODEPOOL} is restricted")
-"""A pool may not speak of pools: each of its nodes is in it and in no other."""
+    A pool may not speak of pools, since each of its nodes is in it and in no other.
+    """
+    domains = (_domain_rule("self", domain, overlay=overlay, pool=pool) for domain in DOMAINS)
+    keys = (labels.HOSTNAME, labels.NODEPOOL) if pool else (labels.HOSTNAME,)
+    return (*domains, *(rule(f"self != '{key}'", f"label {key} is restricted") for key in keys))
 
 
 def map_rules() -> tuple[dict[str, Any], ...]:
     """Return the rules for the keys of a map of labels that a pool puts on its nodes."""
-    domains = (_domain_rule("x", domain, overlay=False) for domain in DOMAINS)
+    domains = (_domain_rule("x", domain, pool=True) for domain in DOMAINS)
     keys = (labels.NODEPOOL, labels.HOSTNAME)
     return (
         *({**each, "rule": f"self.all(x, {each['rule']})"} for each in domains),
@@ -116,10 +117,13 @@ def map_rules() -> tuple[dict[str, Any], ...]:
     )
 
 
-def _domain_rule(variable: str, domain: LabelDomain, *, overlay: bool) -> dict[str, Any]:
+def _domain_rule(
+    variable: str, domain: LabelDomain, *, overlay: bool = False, pool: bool = False
+) -> dict[str, Any]:
     known = domain.known_to_overlays if overlay else domain.known
+    told = [label for label in known if not (pool and label == labels.NODEPOOL)]
     listed = ", ".join(f"'{label}'" for label in known)
-    allowed = ", ".join(known) if len(known) <= _FEW else "the labels that its provider defines"
+    allowed = ", ".join(told) if len(told) <= _FEW else "the labels that its provider defines"
     return rule(
         f"{variable} in [{listed}] || !{variable}.{_DOMAIN}.endsWith('{domain.name}')",
         f"label domain {domain.name} is restricted; allowed are {allowed}",

@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from karpenter.api.constraints import MAX_KEY, QUALIFIED_NAME, constraint
-from karpenter.api.wire import Object, Wire
+from karpenter.api.wire import Object, Wire, always
 
 Timestamp = Annotated[datetime, Meta(tz=True)]
 """A moment. It says its offset from UTC, as an API server demands."""
@@ -88,7 +88,7 @@ class Condition(Wire, frozen=True, kw_only=True):
     type: Annotated[str, constraint(max_length=MAX_KEY, pattern=QUALIFIED_NAME)]
     """Which aspect."""
 
-    status: Annotated[str, constraint(enum=["True", "False", "Unknown"], required=True)] = "Unknown"
+    status: Annotated[str, constraint(enum=["True", "False", "Unknown"], required=True)] = always("Unknown")
     """Whether it holds."""
 
     reason: Annotated[

@@ -7,7 +7,7 @@ from msgspec import field
 from karpenter.api.constraints import QUALIFIED_NAME, constraint
 from karpenter.api.labels import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE
 from karpenter.api.meta import Resource, Timestamp
-from karpenter.api.wire import ResourceList, Wire
+from karpenter.api.wire import ResourceList, Wire, always
 
 
 class Taint(Wire, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class NodeCondition(Wire, frozen=True, kw_only=True):
     """One aspect of a node's health."""
 
     type: str
-    status: str = "Unknown"
+    status: str = always("Unknown")
     reason: str = ""
     message: str = ""
     last_heartbeat_time: Timestamp | None = None

@@ -21,7 +21,7 @@ from karpenter.api.constraints import (
 from karpenter.api.domains import key_rules
 from karpenter.api.meta import Condition, Resource, Timestamp
 from karpenter.api.node import Taint
-from karpenter.api.wire import ResourceList, Wire
+from karpenter.api.wire import ResourceList, Wire, always
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 """What a requirement can say about a label."""
@@ -99,7 +99,7 @@ class NodeClaimTemplateSpec(Wire, frozen=True, kw_only=True):
             required=True,
             rules=(IN_NEEDS_VALUES, BOUNDS_NEED_ONE_INTEGER, MIN_VALUES_NEED_VALUES),
         ),
-    ] = ()
+    ] = always(())
     """Conditions on the node's labels; they are combined with those of its pods."""
 
     node_class_ref: NodeClassReference

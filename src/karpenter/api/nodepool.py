@@ -13,7 +13,7 @@ from karpenter.api.constraints import (
     constraint,
     rule,
 )
-from karpenter.api.domains import NOT_THE_POOL_LABEL, key_rules, map_rules
+from karpenter.api.domains import key_rules, map_rules
 from karpenter.api.meta import Condition, Resource
 from karpenter.api.nodeclaim import (
     BOUNDS_NEED_ONE_INTEGER,
@@ -23,7 +23,7 @@ from karpenter.api.nodeclaim import (
     NodeClassReference,
     NodeRequirement,
 )
-from karpenter.api.wire import ResourceList, Wire
+from karpenter.api.wire import ResourceList, Wire, always
 
 REASONS = ("Underutilized", "Empty", "Drifted")
 """What a budget can be limited to."""
@@ -109,7 +109,7 @@ class PoolRequirement(NodeRequirement, frozen=True, kw_only=True):
 
     key: Annotated[
         str,
-        constraint(max_length=MAX_KEY, pattern=QUALIFIED_NAME, rules=(*key_rules(), NOT_THE_POOL_LABEL)),
+        constraint(max_length=MAX_KEY, pattern=QUALIFIED_NAME, rules=key_rules(pool=True)),
     ]
     """The label."""
 
@@ -125,7 +125,7 @@ class PoolTemplateSpec(NodeClaimTemplateSpec, frozen=True, kw_only=True):
             required=True,
             rules=(IN_NEEDS_VALUES, BOUNDS_NEED_ONE_INTEGER, MIN_VALUES_NEED_VALUES),
         ),
-    ] = ()
+    ] = always(())
     """Conditions on the nodes' labels; they are combined with those of the pods."""
 
     node_class_ref: Annotated[

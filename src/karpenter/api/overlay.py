@@ -17,7 +17,7 @@ from karpenter.api.domains import key_rules
 from karpenter.api.meta import Condition, Resource
 from karpenter.api.nodeclaim import BOUNDS_NEED_ONE_INTEGER, IN_NEEDS_VALUES, OPERATORS
 from karpenter.api.placement import NodeSelectorRequirement
-from karpenter.api.wire import ResourceList, Wire
+from karpenter.api.wire import ResourceList, Wire, always
 
 _ADJUSTMENT = r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$"
 
@@ -56,7 +56,7 @@ class NodeOverlaySpec(Wire, frozen=True, kw_only=True):
                 BOUNDS_NEED_ONE_INTEGER,
             ),
         ),
-    ] = ()
+    ] = always(())
     """Which instance types and offerings are meant; all of them when empty."""
 
     price: Annotated[str | None, constraint(pattern=r"^\d+(\.\d+)?$")] = None
@@ -108,7 +108,7 @@ class NodeOverlay(Resource, frozen=True, kw_only=True):
                 ),
             ),
         ),
-    ] = NodeOverlaySpec()
+    ] = always(NodeOverlaySpec())
     """Which instance types to correct, and how."""
 
     status: NodeOverlayStatus = NodeOverlayStatus()

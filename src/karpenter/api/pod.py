@@ -11,7 +11,7 @@ from msgspec import field
 from karpenter.api.meta import ObjectMeta, Resource, Timestamp
 from karpenter.api.placement import Affinity, Toleration, TopologySpreadConstraint
 from karpenter.api.volume import Volume
-from karpenter.api.wire import ResourceList, Wire
+from karpenter.api.wire import ResourceList, Wire, always
 
 
 class ContainerClaim(Wire, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class PodCondition(Wire, frozen=True, kw_only=True):
     """One aspect of a pod's state."""
 
     type: str
-    status: str = "Unknown"
+    status: str = always("Unknown")
     reason: str = ""
     message: str = ""
     last_probe_time: Timestamp | None = None

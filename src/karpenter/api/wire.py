@@ -21,8 +21,22 @@ MAX_DEPTH = 256
 """How deep an object may nest; nothing real comes near it."""
 
 
+T = TypeVar("T")
+
+
 class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Anything spelled on the wire as Kubernetes spells it; absent fields stay absent."""
+    """
+    Anything spelled on the wire as Kubernetes spells it; absent fields stay absent.
+
+    A field that holds its default is not written, unless the default is :func:`always`. A patch that
+    sets a field back to its default has to say so itself.
+    """
+
+
+def always(value: T) -> T:
+    """Return a default that is written all the same, for fields that the API wants to see."""
+    written: T = msgspec.field(default_factory=lambda: value)
+    return written
 
 
 Quantity = str | int | float
@@ -33,8 +47,6 @@ ResourceList = dict[str, Quantity]
 
 IntOrString = int | str
 """A count, or a text such as a percentage or a port name."""
-
-T = TypeVar("T")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MSGSPEC_ERROR = re.compile(r"(?P<problem>.*?)(?: - at `(?P<path>[^`]*)`)?", re.DOTALL)

@@ -59,3 +59,19 @@ def test_writing_json(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "karpenter.sh_nodepools.json").read_text("utf-8"))["kind"].startswith(
         "Custom"
     )
+
+
+def test_pages_of_the_reference(tmp_path: Path) -> None:
+    """As Markdown, each kind has a page with its fields, what is allowed in them, and the rules."""
+    run("nodepools", "capacitybuffers", "--write", str(tmp_path), "-o", "markdown")
+    page = (tmp_path / "nodepool.md").read_text("utf-8")
+
+    assert {path.name for path in tmp_path.iterdir()} == {"nodepool.md", "capacitybuffer.md"}
+    assert "| `spec.template.spec.expireAfter` | string | `720h` |" in page
+    assert "- `spec.weight`: at least 1; at most 100." in page
+    assert "- `spec.template.spec.nodeClassRef`: nodeClassRef.kind is immutable." in page
+
+
+def test_a_kind_without_rules_says_so() -> None:
+    """The page of a kind that has no rules does not leave the reader guessing."""
+    assert "This kind has no rules beyond those above." in run("KWOKNodeClass", "-o", "markdown").stdout

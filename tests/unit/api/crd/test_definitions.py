@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from karpenter.api.crd.definitions import DEFINITIONS, Definition, definition_of, render
+from karpenter.api.crd.reference import render_page
 from karpenter.api.kinds import ALL_KINDS, kind_of
 from karpenter.api.pod import Pod
 from karpenter.api.schema import find_bad_rules
 from karpenter.api.validation.objects import schema_of
 from karpenter.api.yamltext import render_documents
 
-CHART = Path(__file__).parents[4] / "charts/karpenter/crds"
+ROOT = Path(__file__).parents[4]
+CHART = ROOT / "charts/karpenter/crds"
+REFERENCE = ROOT / "docs/reference"
 
 
 def by_name(definition: Definition) -> str:
@@ -48,6 +51,14 @@ def test_the_chart_is_not_stale(definition: Definition) -> None:
     written = (CHART / definition.file_name).read_text("utf-8")
 
     assert written == render_documents([render(definition)]), "run: make crds"
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=by_name)
+def test_the_reference_is_not_stale(definition: Definition) -> None:
+    """The page of each kind says what its definition says."""
+    page = (REFERENCE / f"{definition.kind.name.lower()}.md").read_text("utf-8")
+
+    assert page == render_page(definition), "run: karpenter crds --write docs/reference --output markdown"
 
 
 def test_the_chart_holds_nothing_else() -> None:

@@ -100,6 +100,21 @@ def test_defaults_agree() -> None:
                 assert filled == field.default, f"{struct.__name__}.{field.name}"
 
 
+SET_BY_THE_WRITER = {("Taint", "effect"), ("Condition", "lastTransitionTime")}
+"""Required fields whose default is no value at all."""
+
+
+def test_what_a_cluster_requires_is_always_written() -> None:
+    """A field that a definition requires is written even where it holds its default."""
+    for definition in DEFINITIONS:
+        for struct in structs(definition.kind.struct):
+            required = set(struct_schema(struct).get("required", ()))
+            for field in msgspec.structs.fields(struct):
+                omitted = field.default is not msgspec.NODEFAULT
+                if field.encode_name in required and omitted:
+                    assert (struct.__name__, field.encode_name) in SET_BY_THE_WRITER
+
+
 def test_a_kind_without_a_status_writes_none() -> None:
     """What stands by default is not written."""
     assert to_plain(Outer(inner=Inner())) == {"inner": {}}

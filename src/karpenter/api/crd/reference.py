@@ -1,0 +1,156 @@
+"""
+The reference page of a kind, written from its definition.
+
+One table of fields with their types, defaults and meaning; then what is allowed in each; then the
+rules. Nothing is told here that the definition does not say.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from karpenter.api.crd.definitions import Definition, render
+
+_HEAD = (
+    "This page is written by `karpenter crds --write docs/reference --output markdown`; "
+    "a test fails when it is out of date."
+)
+_COMMON = frozenset({"apiVersion", "kind", "metadata"})
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One field of a kind: where it is, its schema, and whether it must be there."""
+
+    path: str
+    schema: dict[str, Any]
+    required: bool
+
+
+def render_page(definition: Definition) -> str:
+    """Return the page as Markdown."""
+    plain = render(definition)
+    schema = plain["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    fields = list(_fields(schema))
+    kind = definition.kind
+    lines = [
+        f"# {kind.name}",
+        "",
+        _HEAD,
+        "",
+        *_sentences(schema["description"]),
+        "",
+        f"- apiVersion: `{kind.api_version}`",
+        f"- scope: {'one namespace' if kind.namespaced else 'the whole cluster'}",
+        f"- `kubectl get {kind.plural}`{_other_names(definition)}",
+        "",
+        "## Fields",
+        "",
+        "| field | type | default | meaning |",
+        "|---|---|---|---|",
+        *(_row(field) for field in fields),
+        "",
+        "A field marked * must be set.",
+        "",
+        "## What is allowed",
+        "",
+        *_allowed(fields),
+        "",
+        "## Rules",
+        "",
+        *_rules(fields),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _other_names(definition: Definition) -> str:
+    others = [f"`{name}`" for name in (*definition.short_names, *definition.categories)]
+    return f", also as {', '.join(others)}"
+
+
+def _fields(schema: dict[str, Any], path: str = "") -> Iterator[Field]:
+    required = schema.get("required", ())
+    for name, each in schema.get("properties", {}).items():
+        if not path and name in _COMMON:
+            continue
+        place = f"{path}.{name}" if path else name
+        yield Field(place, each, name in required)
+        yield from _fields(each, place)
+        if "items" in each:
+            yield from _fields(each["items"], f"{place}[]")
+
+
+def _row(field: Field) -> str:
+    mark = " *" if field.required else ""
+    default = f"`{_inline(field.schema['default'])}`" if "default" in field.schema else ""
+    meaning = " ".join(field.schema.get("description", "").split())
+    return f"| `{field.path}`{mark} | {_type(field.schema)} | {default} | {_escape(meaning)} |"
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if schema.get("x-kubernetes-int-or-string"):
+        return "quantity"
+    if schema["type"] == "array":
+        return f"list of {_type(schema['items'])}"
+    if "additionalProperties" in schema:
+        return f"map to {_type(schema['additionalProperties'])}"
+    return "time" if schema.get("format") == "date-time" else str(schema["type"])
+
+
+def _allowed(fields: Iterable[Field]) -> Iterator[str]:
+    for field in fields:
+        facts = [*_facts(field.schema), *_facts_below(field.schema)]
+        if facts:
+            yield f"- `{field.path}`: {'; '.join(facts)}."
+
+
+def _facts_below(schema: dict[str, Any]) -> Iterator[str]:
+    for key, what in (("items", "each"), ("additionalProperties", "each value")):
+        below = schema.get(key, {})
+        if "properties" not in below and not below.get("x-kubernetes-int-or-string"):
+            for fact in _facts(below):
+                yield f"{what} {fact}"
+
+
+def _facts(schema: dict[str, Any]) -> Iterator[str]:
+    if "enum" in schema:
+        yield f"one of {', '.join(f'`{value}`' for value in schema['enum'])}"
+    if "minimum" in schema:
+        yield f"at least {schema['minimum']}"
+    if "maximum" in schema:
+        yield f"at most {schema['maximum']}"
+    if "minLength" in schema:
+        yield "not empty" if schema["minLength"] == 1 else f"at least {schema['minLength']} characters"
+    if "maxLength" in schema:
+        yield f"at most {schema['maxLength']} characters"
+    if "pattern" in schema:
+        yield f"matches `{schema['pattern']}`"
+    if "maxItems" in schema:
+        yield f"at most {schema['maxItems']} items"
+    if "maxProperties" in schema:
+        yield f"at most {schema['maxProperties']} entries"
+    if schema.get("x-kubernetes-list-type") == "set":
+        yield "no item twice"
+
+
+def _rules(fields: Iterable[Field]) -> Iterator[str]:
+    found = False
+    for field in fields:
+        for rule in field.schema.get("x-kubernetes-validations", ()):
+            found = True
+            yield f"- `{field.path}`: {rule['message']}."
+    if not found:
+        yield "This kind has no rules beyond those above."
+
+
+def _sentences(text: str) -> list[str]:
+    """Return a text with a sentence per line, as our pages have it."""
+    return text.replace(". ", ".\n").splitlines()
+
+
+def _inline(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _escape(text: str) -> str:
+    return text.replace("|", "\\|")
