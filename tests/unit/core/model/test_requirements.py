@@ -203,6 +203,13 @@ def test_a_missing_key_allows_everything() -> None:
     assert NOTHING_REQUIRED["k"] == requirement("k", "Exists")
 
 
+def test_get() -> None:
+    """What is said about a key can be had, or something else where nothing is."""
+    found = wants("k", "In", "a")
+
+    assert (found.get("k", None), found.get("x", None)) == (requirement("k", "In", ["a"]), None)
+
+
 def test_two_bounds_become_two_entries() -> None:
     """In API form keys are sorted, and a window of integers is two entries."""
     found = Requirements.of([*on_both("Gt", "1"), *on_both("Lt", "5")])

@@ -211,6 +211,49 @@ def test_avoidance_adds_a_toleration() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, [""], id="no wishes"),
+        pytest.param(
+            {"nodeSelector": {"a": "1"}, "affinity": node_affinity([expression("a", "1", "2")])},
+            [""],
+            id="a common value",
+        ),
+        pytest.param(
+            {"nodeSelector": {"a": "1"}, "affinity": node_affinity([expression("a", "2")])},
+            ["a"],
+            id="no common value",
+        ),
+        pytest.param(
+            {"nodeSelector": {"a": "1"}, "affinity": node_affinity(None, [preferred(1, "a", "2")])},
+            ["a", ""],
+            id="a preference that is given up",
+        ),
+        pytest.param(
+            {
+                "affinity": node_affinity(
+                    [
+                        {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]},
+                        {
+                            "matchExpressions": [
+                                {"key": "a", "operator": "DoesNotExist"},
+                                {"key": "a", "operator": "Exists"},
+                            ]
+                        },
+                    ]
+                )
+            },
+            ["", "a"],
+            id="a label that must not be there and must",
+        ),
+    ],
+)
+def test_contradictions(spec: dict[str, Any], expected: list[str]) -> None:
+    """A label that must be there and can have no value makes a reading impossible, and is named."""
+    assert [rung.impossible for rung in rungs(**spec)] == expected
+
+
 def test_a_pod_without_wishes() -> None:
     """There is one way to read a pod that says nothing."""
     assert [str(rung.requirements) for rung in rungs()] == [""]

@@ -91,6 +91,25 @@ def test_pods_that_run_count_for_company() -> None:
     assert [(each.pod.name, each.node) for each in problem.located] == [("stays", "node-1")]
 
 
+def test_a_wish_for_distance_that_cannot_be_read() -> None:
+    """A pod that runs counts, whatever it says about others; what cannot be read is named."""
+    bad = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Is"}]}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [bad]}}
+    found = taken(pod("web", "node-1", affinity=affinity), node("node-1"))
+
+    assert [(each.pod.name, each.pod.spec.affinity) for each in found.problem.located] == [("web", None)]
+    assert [said.partition(":")[0] for said in found.left_out] == ["pod shop/web keeps no distance to others"]
+
+
+def test_a_wish_for_distance_is_kept() -> None:
+    """A pod that runs goes on keeping others off."""
+    far = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [far]}}
+    found = taken(pod("web", "node-1", affinity=affinity), node("node-1"))
+
+    assert (found.problem.located[0].pod.spec.affinity is not None, found.left_out) == (True, ())
+
+
 def test_leaving_nodes_take_no_pods_but_are_places() -> None:
     """A node that leaves is no candidate; topology still knows it."""
     problem = taken(node("node-1"), node("node-2", **GONE)).problem

@@ -94,6 +94,10 @@ BAD_OPERATOR = "'Is' is no operator: expected In, NotIn, Exists or DoesNotExist"
         ),
         pytest.param({"affinity": {}}, id="an affinity that says nothing"),
         pytest.param(
+            {"nodeSelector": {labels.NODEPOOL: "a"}, "affinity": required(needs(labels.NODEPOOL, "In", "b"))},
+            id="two pools at once, which is for the solver to explain",
+        ),
+        pytest.param(
             {
                 "affinity": {
                     "podAffinity": {
