@@ -18,6 +18,7 @@ from karpenter.api.pod import Pod
 from karpenter.api.validation.pods import check_pod
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.labels import RequirementError
+from karpenter.core.model.requirements import read_entries
 from karpenter.core.model.resources import pod_requests
 from karpenter.core.model.selectors import SelectorError, parse_selector
 from karpenter.core.scheduling.intake.amounts import impossible
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from karpenter.core.state.nodes import StateNode
     from karpenter.core.state.view import ClusterView
 
+_ENCODER: Final = msgspec.json.Encoder()
 _LARGEST_COUNT: Final = 2**31 - 1
 _DEVICES_IGNORED: Final = "the pod uses resource claims, which are ignored (setting ignore-dra-requests)"
 _DEVICES_UNKNOWN: Final = "the pod uses resource claims, and allocating devices is not built yet"
@@ -76,13 +78,9 @@ def screen(
     refused: list[Refusal] = []
     accepted: list[Pod] = []
     volumes: dict[str, PodVolumes] = {}
-    verdicts: dict[int, str] = {}
+    judge = _Judge(rules)
     for pod in pods:
-        # Pods of one workload share their spec, and what is wrong with it.
-        if id(pod.spec) not in verdicts:
-            refusal = refusal_of(pod, rules)
-            verdicts[id(pod.spec)] = refusal.message if refusal is not None else ""
-        problem = verdicts[id(pod.spec)]
+        problem = judge.problem(pod)
         if not problem and uses_devices(pod):
             problem = _DEVICES_IGNORED if ignore_device_claims else _DEVICES_UNKNOWN
         if not problem and pod.spec.volumes:
@@ -132,6 +130,29 @@ def _distance_problem(spec: PodSpec) -> str:
     return ""
 
 
+class _Judge:
+    """Remembers what is wrong with specs: pods of one workload share it."""
+
+    def __init__(self, rules: LabelRules) -> None:
+        self._rules = rules
+        self._by_content: dict[bytes, str] = {}
+
+    def problem(self, pod: Pod) -> str:
+        """Return why a pod is turned away; nothing when it is not."""
+        if pod.status.container_statuses or pod.status.init_container_statuses:
+            return self._ask(pod)  # what it asks for may have been changed in place
+        # Every pod that an API server has seen has a volume with a name of its own, which says nothing.
+        spec = msgspec.structs.replace(pod.spec, volumes=()) if pod.spec.volumes else pod.spec
+        content = _ENCODER.encode(spec)
+        if content not in self._by_content:
+            self._by_content[content] = self._ask(pod)
+        return self._by_content[content]
+
+    def _ask(self, pod: Pod) -> str:
+        refusal = refusal_of(pod, self._rules)
+        return refusal.message if refusal is not None else ""
+
+
 def refusal_of(pod: Pod, rules: LabelRules) -> Refusal | None:
     """Return why a pod is turned away, or None when it is worth looking at."""
     try:
@@ -156,7 +177,10 @@ def _problems(pod: Pod, rules: LabelRules) -> Iterator[str]:
 
 def _wish_problems(spec: PodSpec) -> Iterator[str]:
     """Read every wish, so that one that cannot be read shows itself now."""
-    first, *_ = ladder(spec, (), respect=True, avoidance=False)
+    first = next(ladder(spec, (), respect=True, avoidance=False))
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    for each in affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ():
+        read_entries(each.preference.match_expressions)
     wanted = first.requirements[NODEPOOL]
     if not wanted.complement and not wanted.values and first.impossible != NODEPOOL:
         yield f"the pod asks for a node without {NODEPOOL}, so no NodePool may serve it"

@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api import labels
 from karpenter.api.node import Node
-from karpenter.api.pod import Pod
+from karpenter.api.pod import Pod, PodStatus
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.api.storage import PersistentVolumeClaim, StorageClass
 from karpenter.api.wire import convert
@@ -381,10 +381,24 @@ def test_screening(spec: dict[str, Any], ignored: bool, sentence: str) -> None:
     )
 
 
-def test_pods_of_one_workload_are_judged_once() -> None:
-    """Pods that share a spec share what is wrong with it."""
-    first = pod("web-0", **asking(cpu="lots"))
-    second = Pod(metadata=pod("web-1").metadata, spec=first.spec)
-    found = screen([first, second], view_of([]), RULES, ignore_device_claims=True)
+def test_pods_of_one_workload_share_their_fate() -> None:
+    """Pods that ask for the same are refused for the same; a volume of their own makes no difference."""
+    pods = [
+        pod(name, **asking(cpu="lots"), volumes=[{"name": f"token-{name}"}]) for name in ("web-0", "web-1")
+    ]
+    found = screen(pods, view_of([]), RULES, ignore_device_claims=True)
 
     assert [refusal.pod for refusal in found.refused] == ["shop/web-0", "shop/web-1"]
+
+
+def test_pods_that_were_resized_are_judged_one_by_one() -> None:
+    """What a container was given counts beside what it asks for."""
+    resized = {"name": "app", "resources": {"requests": {"cpu": "1e30"}}}
+    status = convert({"containerStatuses": [resized]}, PodStatus)
+    pods = [
+        pod("a", **asking(cpu="1")),
+        Pod(metadata=pod("b").metadata, spec=pod(**asking(cpu="1")).spec, status=status),
+    ]
+    found = screen(pods, view_of([]), RULES, ignore_device_claims=True)
+
+    assert [refusal.pod for refusal in found.refused] == ["shop/b"]
