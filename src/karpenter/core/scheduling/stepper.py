@@ -47,6 +47,23 @@ class Stepper:
         return False
 
 
+class _Row:
+    """Claims in one state, and how many pods each has."""
+
+    __slots__ = ("claims", "pods")
+
+    def __init__(self) -> None:
+        self.claims = np.zeros(0, np.int64)
+        self.pods = np.zeros(0, np.int64)
+
+    def add(self, claims: NDArray[np.int64], pods: NDArray[np.int64]) -> None:
+        """Put more claims in the row."""
+        if len(self.claims):
+            claims = np.concatenate([self.claims, claims])
+            pods = np.concatenate([self.pods, pods])
+        self.claims, self.pods = claims, pods
+
+
 class _Front:
     """The bins that may still take a pod of one wish."""
 
@@ -54,7 +71,7 @@ class _Front:
         self._run = run
         self._wish = wish
         self._nodes = np.zeros(0, np.int64)
-        self._claims = np.zeros(0, np.int64)
+        self._rows: dict[int, _Row] = {}
         self._seen = 0
         if run.nodes.count:
             self._nodes = run.nodes_for(wish)
@@ -88,40 +105,62 @@ class _Front:
     def _onto_claim(self) -> bool:
         run, wish = self._run, self._wish
         if self._seen < run.claims.count:
-            self._claims = np.concatenate([self._claims, run.claims.with_room(wish.of.want, self._seen)])
+            self._notice(run.claims.with_room(wish.of.want, self._seen))
             self._seen = run.claims.count
-        if not len(self._claims):
-            return False
-        numbers = run.claims.state[self._claims]
-        order = run.claims.pods[self._claims]
-        order[~self._open_states(numbers)[numbers]] = _TAKEN
-        closed = []
+        passed: list[tuple[_Row, int, int]] = []
         found = False
-        while not found:
-            position = int(order.argmin())
-            if order[position] == _TAKEN:
-                break
-            claim = int(self._claims[position])
+        while (place := self._emptiest()) is not None:
+            row, position = place
+            claim = int(row.claims[position])
             state = run.claim_way(wish, claim)
-            if state is None:
-                order[position] = _TAKEN
-                if self._is_closed(claim):
-                    closed.append(position)
-                continue
-            run.put_on_claim(wish, claim, state)
-            found = True
-        if closed:
-            self._claims = np.delete(self._claims, closed)
+            if state is not None:
+                run.put_on_claim(wish, claim, state)
+                self._moved(row, position, state.number)
+                found = True
+                break
+            if not self._is_closed(claim):
+                passed.append((row, position, int(row.pods[position])))
+            row.pods[position] = _TAKEN
+        for row, position, pods in passed:
+            row.pods[position] = pods
         return found
 
-    def _open_states(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which states have a way for one more pod, by number."""
-        run, ways = self._run, self._run.choices(self._wish).ways
-        present = np.flatnonzero(np.bincount(numbers, minlength=len(run.states.all)))
-        found = np.zeros(len(run.states.all), bool)
-        for number in present.tolist():
-            found[number] = bool(ways(run.states.all[number]))
+    def _notice(self, claims: NDArray[np.int64]) -> None:
+        """Sort claims that are new to this wish by their state."""
+        if not len(claims):
+            return
+        states, pods = self._run.claims.state[claims], self._run.claims.pods[claims]
+        for number in np.flatnonzero(np.bincount(states)).tolist():
+            mine = states == number
+            self._row(number).add(claims[mine], pods[mine])
+
+    def _row(self, number: int) -> _Row:
+        if number not in self._rows:
+            self._rows[number] = _Row()
+        return self._rows[number]
+
+    def _emptiest(self) -> tuple[_Row, int] | None:
+        """Return the claim with the fewest pods that counts let in, the first of equals."""
+        ways, states = self._run.choices(self._wish).ways, self._run.states.all
+        best: tuple[int, int] | None = None
+        found = None
+        for number, row in self._rows.items():
+            if not ways(states[number]):
+                continue
+            position = int(row.pods.argmin())
+            key = (int(row.pods[position]), int(row.claims[position]))
+            if key[0] != _TAKEN and (best is None or key < best):
+                best, found = key, (row, position)
         return found
+
+    def _moved(self, row: _Row, position: int, number: int) -> None:
+        """Note that a claim has taken a pod and is in this state now."""
+        if self._rows.get(number) is row:
+            row.pods[position] += 1
+            return
+        claim = row.claims[position : position + 1]
+        row.pods[position] = _TAKEN  # a state only ever narrows, so the claim never comes back to this row
+        self._row(number).add(claim, self._run.claims.pods[claim])
 
     def _is_closed(self, claim: int) -> bool:
         """Whether a claim can never take another pod of this wish."""

@@ -127,7 +127,9 @@ def _corrections(
     view: ClusterView, catalog: Catalog, surveyed: Sequence[PoolState]
 ) -> tuple[list[overlays.Correction], list[str]]:
     """Return the overlays that hold, and why the others do not."""
-    pools = {s.pool.name: (s.pool.spec.template.metadata.labels, catalog.types) for s in surveyed}
+    pools = {
+        s.pool.name: (s.pool.spec.template.metadata.labels, catalog.types_of(s.pool.name)) for s in surveyed
+    }
     read, unread = overlays.read(view.overlays.values(), catalog.label_rules)
     kept, refused = overlays.accepted(read, pools)
     problems = sorted({**unread, **refused}.items())
@@ -142,13 +144,20 @@ def _sold(catalog: Catalog, policy: Policy) -> tuple[Catalog, list[str]]:
         if problem := uncountable(kind.capacity) or uncountable(kind.allocatable):
             left_out.append(f"instance type {kind.name} is not bought: {problem}")
         else:
-            types.append(kind if policy.reserved_capacity else _without_reserved(kind))
+            types.append(_as_sold(kind, policy))
     if not left_out and policy.reserved_capacity:
         return catalog, []
-    return msgspec.structs.replace(catalog, types=tuple(types)), left_out
+    kept = {kind.name for kind in types}
+    by_pool = {
+        pool: tuple(_as_sold(kind, policy) for kind in own if kind.name in kept)
+        for pool, own in catalog.by_pool.items()
+    }
+    return msgspec.structs.replace(catalog, types=tuple(types), by_pool=by_pool), left_out
 
 
-def _without_reserved(kind: InstanceType) -> InstanceType:
+def _as_sold(kind: InstanceType, policy: Policy) -> InstanceType:
+    if policy.reserved_capacity:
+        return kind
     return InstanceType(
         name=kind.name,
         requirements=kind.requirements,

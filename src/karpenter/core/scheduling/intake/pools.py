@@ -96,7 +96,7 @@ def as_pool(
         NODEPOOL: pool.name,
         node_class_label(ref.group, ref.kind): ref.name,
     }
-    corrected = overlay(pool.name, template.metadata.labels, catalog.types, corrections)
+    corrected = overlay(pool.name, template.metadata.labels, catalog.types_of(pool.name), corrections)
     limits = parse_resources(pool.spec.limits)
     return Pool(
         name=pool.name,
