@@ -115,7 +115,8 @@ class ClaimController:
         )
         message = (
             "Waiting for a volume to be created either by the external provisioner "
-            f"'{provisioner}' or manually by the system administrator."
+            f"'{provisioner}' or manually by the system administrator. If volume creation is delayed, "
+            "please verify that the provisioner is running and correctly registered."
         )
         self._tell_once(claim, "ExternalProvisioning", message)
 

@@ -28,7 +28,11 @@ def with_condition(
     message: str = "",
     **more: Any,
 ) -> list[Plain]:
-    """Return the conditions with one of them as given; its transition time moves only if its status does."""
+    """
+    Return the conditions with one of them as given, at the end as the latest.
+
+    Its transition time moves only if its status does.
+    """
     known = find(conditions, kind)
     moved = known is None or known["status"] != status
     entry: Plain = {
@@ -41,9 +45,7 @@ def with_condition(
         entry["reason"] = reason
     if message:
         entry["message"] = message
-    if known is None:
-        return [*conditions, entry]
-    return [entry if each is known else each for each in conditions]
+    return [*(each for each in conditions if each is not known), entry]
 
 
 def without(conditions: list[Plain], kind: str) -> list[Plain]:

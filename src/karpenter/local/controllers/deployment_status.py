@@ -40,6 +40,7 @@ def counts(deployment: Plain, new: Plain | None, sets: Sequence[Plain]) -> Plain
         "readyReplicas": _total(sets, "readyReplicas"),
         "availableReplicas": available,
         "unavailableReplicas": max(0, asked - available),
+        "terminatingReplicas": _total(sets, "terminatingReplicas"),
     }
 
 
@@ -102,9 +103,8 @@ def _availability(known: list[Plain], numbers: Plain, bounds: Limits, now: datet
     enough = numbers["availableReplicas"] >= bounds.least_available
     status_ = "True" if enough else "False"
     before = conditions.find(known, AVAILABLE)
-    updated = plain.render_time(now)
     if before is not None and before["status"] == status_:
-        updated = before.get("lastUpdateTime", updated)
+        return known
     return conditions.with_condition(
         known,
         AVAILABLE,
@@ -112,7 +112,7 @@ def _availability(known: list[Plain], numbers: Plain, bounds: Limits, now: datet
         now=now,
         reason="MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
         message=f"Deployment {'has' if enough else 'does not have'} minimum availability.",
-        lastUpdateTime=updated,
+        lastUpdateTime=plain.render_time(now),
     )
 
 
@@ -161,6 +161,9 @@ def _is_late(progressing: Plain, limit: int, now: datetime) -> bool:
 def _failure(known: list[Plain], sets: Sequence[Plain], now: datetime) -> list[Plain]:
     for each in sets:
         found = conditions.find(plain.status_of(each).get("conditions") or [], FAILURE)
+        before = conditions.find(known, FAILURE)
+        if found is not None and before is not None and found.get("reason") == before.get("reason"):
+            return known
         if found is not None:
             return conditions.with_condition(
                 known,

@@ -12,6 +12,7 @@ from karpenter.api.pod import Pod
 from karpenter.base.aio.queue import WorkQueue
 from karpenter.base.clock import Clock
 from karpenter.kube.errors import AlreadyExists
+from karpenter.kube.patch import MergePatch
 from karpenter.kube.target import Plain
 from karpenter.local.controllers import deployment_status, plain, pods, rollout, templates
 from karpenter.local.controllers.deployment_sets import (
@@ -278,11 +279,13 @@ class DeploymentController:
 
     async def _set_revision(self, deployment: Plain, revision: int) -> None:
         if revision_of(deployment) != revision:
-            await self._writer.merge(
+            # By way of the status, because this is no change of what the user wants.
+            await self._writer.patch(
                 DEPLOYMENTS,
                 plain.name_of(deployment),
-                {"metadata": {"annotations": {REVISION: str(revision)}}},
+                MergePatch({"metadata": {"annotations": {REVISION: str(revision)}}}),
                 namespace=plain.namespace_of(deployment),
+                subresource="status",
             )
 
     def _tell(self, deployment: Plain, way: str, name: str, before: int, after: int) -> None:

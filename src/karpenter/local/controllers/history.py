@@ -15,6 +15,8 @@ from karpenter.local.controllers.informers import BY_OWNER, REVISIONS, Informers
 from karpenter.local.controllers.writer import Writer
 
 HASH = "controller-revision-hash"
+"""On pods, and on the revisions of daemon sets: which template they are from."""
+_HASH_OF_KIND = {"StatefulSet": "controller.kubernetes.io/hash"}
 
 
 class Revisions(msgspec.Struct, frozen=True):
@@ -61,7 +63,7 @@ def new_revision(owner: Plain, *, number: int, collisions: int) -> Plain:
         "metadata": {
             "name": f"{plain.name_of(owner)}-{name_hash}",
             "namespace": plain.namespace_of(owner),
-            "labels": {**labels, HASH: name_hash},
+            "labels": {**labels, _HASH_OF_KIND.get(owner["kind"], HASH): name_hash},
             "annotations": {
                 key: value
                 for key, value in plain.annotations_of(owner).items()

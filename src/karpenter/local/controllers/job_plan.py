@@ -213,7 +213,8 @@ def pod_for(job: Plain, index: int | None) -> Plain:
         body["metadata"]["labels"][INDEX] = str(index)
         body["metadata"]["annotations"][INDEX] = str(index)
         body["spec"]["hostname"] = f"{name}-{index}"
-        variable = {"name": "JOB_COMPLETION_INDEX", "value": str(index)}
+        source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
+        variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
         for container in (*body["spec"].get("containers", ()), *body["spec"].get("initContainers", ())):
             container["env"] = [*(container.get("env") or ()), variable]
     return body

@@ -6,7 +6,7 @@ from karpenter.api.pod import Pod
 from karpenter.base.aio.queue import WorkQueue
 from karpenter.base.clock import Clock
 from karpenter.kube.target import Plain
-from karpenter.local.controllers import job_plan, plain
+from karpenter.local.controllers import conditions, job_plan, plain
 from karpenter.local.controllers.informers import BY_NAMESPACE, BY_OWNER, JOBS, Informers
 from karpenter.local.controllers.job_plan import FINALIZER, Step, Verdict
 from karpenter.local.controllers.loop import patience, wake
@@ -59,10 +59,34 @@ class JobController:
         new = job_plan.status(job, wish, count, verdict, now=now, settled=settled)
         await write_status(self._writer, JOBS, job, new)
         await self._release(count.to_release)
+        if count.to_release:
+            await self._settle(key)
+        self._tell_suspension(job, new)
         if verdict is not None and settled:
             self._tell_end(job, verdict)
             return 0.0
         return step.wait
+
+    async def _settle(self, key: str) -> None:
+        """Note that what was being counted is counted."""
+        job = self._jobs.store.get(key)
+        if job is not None:
+            settled = {**plain.status_of(job), "uncountedTerminatedPods": {}}
+            # A merge of nothing changes nothing: take the old lists away by name.
+            gone = dict.fromkeys(plain.status_of(job).get("uncountedTerminatedPods") or ())
+            await self._writer.set_status(
+                JOBS,
+                plain.name_of(job),
+                {**settled, "uncountedTerminatedPods": gone},
+                namespace=plain.namespace_of(job),
+            )
+
+    def _tell_suspension(self, job: Plain, new: Plain) -> None:
+        before = conditions.holds(plain.status_of(job).get("conditions") or [], "Suspended")
+        after = conditions.holds(new["conditions"], "Suspended") if "conditions" in new else False
+        if before != after:
+            word = "Suspended" if after else "Resumed"
+            self._writer.tell(job, "Normal", word, f"Job {word.lower()}")
 
     async def _perform(self, job: Plain, step: Step) -> None:
         namespace = plain.namespace_of(job)

@@ -95,12 +95,8 @@ class NodeTaints:
         now = render_time(self._clock.now())
         for pod in self._pods.store.find(BY_NODE, node.name):
             if pods.is_ready(pod):
-                change = {
-                    "type": "Ready",
-                    "status": "False",
-                    "reason": "NodeNotReady",
-                    "lastTransitionTime": now,
-                }
+                change = {"type": "Ready", "status": "False", "lastTransitionTime": now}
+                self._writer.tell(pod, "Warning", "NodeNotReady", "Node is not ready")
                 await self._writer.set_status(
                     Pod, pod.name, {"conditions": [change]}, namespace=pod.namespace, strategic=True
                 )

@@ -66,12 +66,14 @@ def status(owner: Plain, mine: Sequence[Pod], *, failure: str, now: datetime) ->
         "fullyLabeledReplicas": sum(template.items() <= pod.metadata.labels.items() for pod in active),
         "readyReplicas": sum(pods.is_ready(pod) for pod in active),
         "availableReplicas": sum(pods.is_available(pod, least, now) for pod in active),
+        "terminatingReplicas": sum(pods.is_leaving(pod) and not pods.is_finished(pod) for pod in mine),
         "observedGeneration": plain.generation_of(owner),
     }
     if known:
         result["conditions"] = known
-    # Counts of zero are left out, as the API server's own types leave them out; replicas always stays.
-    return {key: value for key, value in result.items() if value or key == "replicas"}
+    # Counts of zero are left out, as the API server's own types leave them out, but for two.
+    always = {"replicas", "terminatingReplicas"}
+    return {key: value for key, value in result.items() if value or key in always}
 
 
 class ReplicaSetController:

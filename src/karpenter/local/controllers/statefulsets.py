@@ -83,7 +83,7 @@ class StatefulSetController:
             if number is not None and number not in wish.ordinals:
                 await self._let_claims_go_with(owner, pod, number)
             if await self._writer.delete(Pod, pod.name, namespace=pod.namespace, uid=pod.metadata.uid):
-                message = f"delete Pod {pod.name} in StatefulSet {wish.name} successful"
+                message = f"Delete Pod {pod.name} in StatefulSet {wish.name} successful"
                 self._writer.tell(owner, "Normal", "SuccessfulDelete", message)
 
     async def _make(self, owner: Plain, ordinal: int, revision: Plain) -> None:
@@ -94,7 +94,7 @@ class StatefulSetController:
                 PersistentVolumeClaim, claim, namespace=namespace
             ):
                 message = (
-                    f"create Claim {name} Pod {plain.name_of(owner)}-{ordinal} in StatefulSet "
+                    f"Create Claim {name} Pod {plain.name_of(owner)}-{ordinal} in StatefulSet "
                     f"{plain.name_of(owner)} success"
                 )
                 self._writer.tell(owner, "Normal", "SuccessfulCreate", message)
@@ -103,7 +103,7 @@ class StatefulSetController:
             made = await self._writer.create(Pod, body, namespace=namespace)
         except AlreadyExists:
             return  # somebody else's pod has the name: it is looked at again when that one goes
-        message = f"create Pod {made.name} in StatefulSet {plain.name_of(owner)} successful"
+        message = f"Create Pod {made.name} in StatefulSet {plain.name_of(owner)} successful"
         self._writer.tell(owner, "Normal", "SuccessfulCreate", message)
 
     async def _let_claims_go_with(self, owner: Plain, pod: Pod, ordinal: int) -> None:

@@ -6,12 +6,15 @@ or not the watch has said so yet. Writes that find their work already done (dele
 what is there) are not errors.
 """
 
+import asyncio
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
 from karpenter.api.meta import ObjectReference, Resource
+from karpenter.base.aio.bucket import TokenBucket
 from karpenter.kube import verbs
 from karpenter.kube.client import Client, Kind
 from karpenter.kube.errors import AlreadyExists, Conflict, NotFound
@@ -24,6 +27,14 @@ from karpenter.local.controllers.informers import Informers
 T = TypeVar("T")
 
 
+BREATH = 16
+"""Writes after which the other tasks get a turn: in process, a write is answered without waiting."""
+TOLD_AT_ONCE = 25
+"""Events about one object that are told in quick succession; after that, one every five minutes."""
+TOLD_PER_SECOND = 1 / 300
+MOST_SUBJECTS = 4096
+
+
 class Writer:
     """Writes as one component, and tells of it."""
 
@@ -31,6 +42,9 @@ class Writer:
         self.client = client
         self._informers = informers
         self._recorder = recorder
+        self._writes = 0
+        self._patience: OrderedDict[str, TokenBucket] = OrderedDict()
+        """How much more may be told about each object."""
 
     async def create(self, kind: Kind[T], body: Mapping[str, Any], *, namespace: str = "") -> T:
         """Make an object.
@@ -40,6 +54,7 @@ class Writer:
         """
         made = await self.client.create(kind, body, namespace=namespace)
         self._observe(kind, made)
+        await self._breathe()
         return made
 
     async def ensure(self, kind: Kind[T], body: Mapping[str, Any], *, namespace: str = "") -> bool:
@@ -61,6 +76,7 @@ class Writer:
         except NotFound:
             return None
         self._observe(kind, changed)
+        await self._breathe()
         return changed
 
     async def merge(
@@ -112,19 +128,36 @@ class Writer:
             return False
         if msgspec.json.decode(response.body, type=_Head).kind == target.kind:
             self._observe(kind, target.read(response.body))
+        await self._breathe()
         return True
 
     def tell(self, about: Plain | Resource | ObjectReference, type_: str, reason: str, message: str) -> None:
-        """Publish an event about an object."""
+        """Publish an event about an object, unless too much is being said of it."""
+        subject = reference(about)
+        if not self._bucket(subject.uid).try_take():
+            return
         self._recorder.publish(
             Occurrence(
-                about=reference(about),
+                about=subject,
                 type="Warning" if type_ == "Warning" else "Normal",
                 reason=reason,
                 message=message,
                 quiet_for=0.0,
             )
         )
+
+    def _bucket(self, uid: str) -> TokenBucket:
+        bucket = self._patience.get(uid)
+        if bucket is None:
+            bucket = self._patience[uid] = TokenBucket(rate=TOLD_PER_SECOND, burst=TOLD_AT_ONCE)
+            if len(self._patience) > MOST_SUBJECTS:
+                self._patience.popitem(last=False)
+        return bucket
+
+    async def _breathe(self) -> None:
+        self._writes += 1
+        if self._writes % BREATH == 0:
+            await asyncio.sleep(0)
 
     def _observe(self, kind: Kind[T], item: T) -> None:
         informer = self._informers.of(target_of(kind).kind)

@@ -91,13 +91,22 @@ def demo_node(number: int, *, zones: tuple[str, ...], room: dict[str, str] | Non
                 "kubernetes.io/hostname": name,
                 "kubernetes.io/os": "linux",
                 "node.kubernetes.io/instance-type": "simulated",
-                "topology.kubernetes.io/region": zone.rstrip("abcdefgh") or zone,
+                "topology.kubernetes.io/region": region_of(zone),
                 "topology.kubernetes.io/zone": zone,
             },
         },
         "spec": {"providerID": f"simulated:///{zone}/{name}"},
         "status": {"capacity": room or dict(DEFAULT_ROOM), "allocatable": room or dict(DEFAULT_ROOM)},
     }
+
+
+ATTACHES = {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
+"""The annotation by which a kubelet leaves it to the cluster to attach volumes."""
+
+
+def region_of(zone: str) -> str:
+    """Return the region of a zone: what is left without the letter at its end, if a digit comes first."""
+    return zone[:-1] if zone[-1:].isalpha() and zone[-2:-1].isdigit() else zone
 
 
 def lease_for(node: Node, now: datetime, *, seconds: int) -> Plain:

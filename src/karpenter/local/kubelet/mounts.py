@@ -13,7 +13,7 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolume
 from karpenter.kube.errors import KubeError
-from karpenter.local.controllers.informers import BY_NODE, Informers, claim_names
+from karpenter.local.controllers.informers import Informers, claim_names
 from karpenter.local.controllers.writer import Writer
 from karpenter.local.kubelet.agenda import Agenda
 
@@ -28,7 +28,7 @@ class Mounts:
     def __init__(self, informers: Informers, writer: Writer) -> None:
         self._claims = informers.claims
         self._volumes = informers.volumes
-        self._attachments = informers.attachments
+        self._nodes = informers.nodes
         self._writer = writer
         self.agenda: Agenda[str] = Agenda()
         """Nodes whose report on volumes is out of date."""
@@ -60,12 +60,9 @@ class Mounts:
         """Say whether everything the pod needs is attached to the node and every claim is bound."""
         if any(self._volume(pod.namespace, name) is None for name, _ in claim_names(pod)):
             return False
-        there = {
-            each.spec.source.persistent_volume_name
-            for each in self._attachments.store.find(BY_NODE, node)
-            if each.status.attached
-        }
-        return all(volume.name in there for volume in self._attachable(pod))
+        found = self._nodes.store.get(node)
+        there = {each.name for each in found.status.volumes_attached} if found is not None else set()
+        return all(unique_name(volume) in there for volume in self._attachable(pod))
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

@@ -51,7 +51,7 @@ class NodeRunner:
         self._writer = writer
         self._clock = clock
         self._settings = settings
-        self._numbers = 0
+        self._numbers: dict[str, int] = {}
         self.agenda: Agenda[str] = Agenda()
 
     def subscribe(self) -> None:
@@ -72,8 +72,9 @@ class NodeRunner:
             if seat is not None and seat.uid == node.metadata.uid:
                 self._leave(seat)
         elif seat is None and self._settings.adopts(node):
-            self._numbers += 1
-            seat = Seat(name=node.name, uid=node.metadata.uid, number=self._numbers)
+            # A node that comes back under its name has its old address, as pods that are still there know it.
+            number = self._numbers.setdefault(node.name, len(self._numbers) + 1)
+            seat = Seat(name=node.name, uid=node.metadata.uid, number=number)
             self._seats[node.name] = seat
             self.agenda.put(node.name, self._now() + self._settings.boot)
 
@@ -109,6 +110,8 @@ class NodeRunner:
         if not ready:
             report["conditions"] = machine.conditions(node, now, ready=False, why=seat.health.why)
         await self._writer.set_status(Node, seat.name, report, strategic=True)
+        if not machine.ATTACHES.items() <= node.metadata.annotations.items():
+            await self._writer.merge(Node, seat.name, {"metadata": {"annotations": machine.ATTACHES}})
         seat.joined = True
         self._pods.seat_ready(seat)
         log.debug("node.joined", node=seat.name)

@@ -67,10 +67,14 @@ class PodRunner:
             self._consider(pod)
 
     def resume(self, seat: Seat) -> None:
-        """Go on with the pods of a node that is heard of again."""
+        """Go on with the pods of a node that is heard of again, and say again that they are ready."""
         held_up, seat.held_up = list(seat.held_up), {}
         for key in held_up:
             self.agenda.put(key, self._now())
+        for run in seat.runs.values():
+            if run.stage == "ready" and run.key not in held_up:
+                run.stage = "running"
+                self.agenda.put(run.key, self._now())
 
     def forget(self, seat: Seat) -> None:
         """Stop running the pods of a node that is gone."""
@@ -169,7 +173,7 @@ class PodRunner:
 
     async def _create(self, run: Run, pod: Pod, seat: Seat) -> None:
         self.mounts.needed(seat.name, pod)
-        await self._report(pod, status.creating(pod, status.Place(seat.address, ""), self._clock.now()))
+        await self._report(pod, status.creating(pod, _place(run, pod, seat), self._clock.now()))
         self._next(run, "creating", (run.script.create + run.script.init) * seat.health.factor)
 
     async def _start(self, run: Run, pod: Pod, seat: Seat) -> None:
@@ -177,9 +181,10 @@ class PodRunner:
             self.agenda.put(run.key, self._now() + RETRY)
             return
         run.started = self._now()
-        run.address = seat.address if pod.spec.host_network else seat.next_address()
+        if not run.address:
+            run.address = seat.address if pod.spec.host_network else seat.next_address()
         ready_at_once = run.script.ready == 0.0
-        place = status.Place(seat.address, run.address)
+        place = _place(run, pod, seat)
         await self._report(pod, status.running(pod, place, self._clock.now(), ready=ready_at_once))
         if self._narrate:
             for container in pod.spec.containers:
@@ -192,7 +197,7 @@ class PodRunner:
     async def _serve(self, run: Run, pod: Pod, seat: Seat) -> None:
         is_ready = any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
         if run.script.ready is not None and not is_ready:
-            place = status.Place(seat.address, run.address)
+            place = _place(run, pod, seat)
             await self._report(
                 pod, status.running(pod, place, self._clock.now(), ready=True, restarts=run.restarts)
             )
@@ -211,7 +216,7 @@ class PodRunner:
         if code and pod.spec.restart_policy == "OnFailure":
             run.restarts += 1
             wait = min(_FIRST_RESTART * 2.0 ** (run.restarts - 1), _LONGEST_RESTART)
-            place = status.Place(seat.address, run.address)
+            place = _place(run, pod, seat)
             await self._report(
                 pod, status.running(pod, place, self._clock.now(), ready=True, restarts=run.restarts)
             )
@@ -238,3 +243,8 @@ class PodRunner:
 
     async def _report(self, pod: Pod, change: dict[str, object]) -> None:
         await self._writer.set_status(Pod, pod.name, change, namespace=pod.namespace, strategic=True)
+
+
+def _place(run: Run, pod: Pod, seat: Seat) -> status.Place:
+    """Return where a pod runs; what it was told before stays true."""
+    return status.Place(pod.status.host_ip or seat.address, run.address)

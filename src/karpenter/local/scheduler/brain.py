@@ -182,10 +182,10 @@ class Brain:
         self.table.put(occupant)
         if known is None:
             self.queue.changed(NEIGHBOURS, now)  # it takes room, but may be the neighbour somebody waits for
-        elif known.demand is not occupant.demand or known.node != occupant.node:
+        elif known.node != occupant.node or known.demand.requests != occupant.demand.requests:
             self.changed(ROOM | NEIGHBOURS, now)
-        elif known.living is not occupant.living:
-            self.changed(NEIGHBOURS, now)
+        elif known.demand is not occupant.demand or known.living is not occupant.living:
+            self.queue.changed(NEIGHBOURS, now)
 
     def _assume(self, pod: Pod, demand: Demand, found: Placed) -> None:
         self._nominated.pop(pod.key, None)

@@ -29,6 +29,7 @@ class Filter(IntEnum):
 
 UNSCHEDULABLE = "node(s) were unschedulable"
 NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+UNTOLERATED = "node(s) had untolerated taint(s)"
 WRONG_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 PORTS_TAKEN = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY_PODS = "Too many pods"
@@ -59,11 +60,6 @@ VICTIM_LEAVING = "not eligible due to a terminating pod on the nominated node."
 def insufficient(resource: str) -> str:
     """Return the refusal of a node with too little of `resource` left."""
     return f"Insufficient {resource}"
-
-
-def untolerated(key: str, value: str) -> str:
-    """Return the refusal of a node whose taint the pod does not tolerate."""
-    return f"node(s) had untolerated taint {{{key}: {value}}}"
 
 
 def claim_missing(name: str) -> str:
@@ -100,6 +96,10 @@ def unavailable(nodes: int, refusals: Iterable[str], *, everywhere: str = "", pr
     message = f"0/{nodes} nodes are available"
     if why:
         message += f": {why}."
-    if preemption:
-        message += f" preemption: {preemption}"
+    if everywhere:
+        # Before it looks for victims the scheduler looks for device claims to give up, and that search was
+        # not set up for a pod that is refused this early: its error ends up in the message.
+        message += " not found"
+    elif preemption:
+        message += f" no new claims to deallocate, preemption: {preemption}"
     return message

@@ -135,7 +135,7 @@ def _first_refusal(
     if node.unschedulable and not tolerated(UNSCHEDULABLE_TAINT, want.tolerations):
         return Filter.NODE_UNSCHEDULABLE, reasons.UNSCHEDULABLE
     if repelled is not None:
-        return Filter.TAINTS, reasons.untolerated(repelled.key, repelled.value)
+        return Filter.TAINTS, reasons.UNTOLERATED
     if not matches:
         return Filter.NODE_AFFINITY, reasons.WRONG_AFFINITY
     return None
