@@ -1,7 +1,8 @@
 """
 What every test run needs to know: whether the real control plane is there.
 
-Tests marked ``controlplane`` run when its binaries are found; otherwise they are left out, and the run says so.
+Tests marked ``controlplane`` run when its binaries are found; otherwise they are left out, and the run says
+so.
 """
 
 import pytest

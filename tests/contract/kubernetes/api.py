@@ -1,8 +1,8 @@
 """
 A client of Kubernetes that is thin enough to see through: resources by name, objects as dictionaries.
 
-Each test has one, bound to a namespace of its own. ``make`` and its like are for getting there and fail loudly;
-``create`` and its like return whatever the server answered, because that is what a test is about.
+Each test has one, bound to a namespace of its own. ``make`` and its like are for getting there and fail
+loudly; ``create`` and its like return whatever the server answered, because that is what a test is about.
 """
 
 import json
@@ -24,8 +24,8 @@ APPLY = "application/apply-patch+yaml"
 
 GROUPS = {
     "/api/v1": (
-        "configmaps secrets pods services persistentvolumeclaims events serviceaccounts replicationcontrollers"
-        " resourcequotas limitranges podtemplates endpoints"
+        "configmaps secrets pods services persistentvolumeclaims events serviceaccounts"
+        " replicationcontrollers resourcequotas limitranges podtemplates endpoints"
     ),
     "/apis/apps/v1": "deployments replicasets statefulsets daemonsets controllerrevisions",
     "/apis/batch/v1": "jobs cronjobs",
@@ -90,7 +90,7 @@ class Api:
         self._trash: list[str] = []
 
     def path(self, resource: str, name: str = "", *, sub: str = "", namespace: str | None = None) -> str:
-        """Return where `resource` is: a plural name such as ``pods``, or a prefix such as ``/apis/x/v1/things``."""
+        """Return where `resource` is: a plural name such as ``pods``, or a whole path."""
         if resource in _CLUSTER:
             place = f"{_CLUSTER[resource]}/{resource}"
         elif resource in _NAMESPACED:
@@ -110,34 +110,32 @@ class Api:
         body: object = None,
         *,
         headers: Mapping[str, str] | None = None,
-        **query: object,
+        **query: Any,
     ) -> Answer:
         """Send one request as it is."""
         return self.wire.send(method, path, query=query, body=body, headers=headers)
 
-    def create(
-        self, resource: str, body: object, *, sub: str = "", name: str = "", **query: object
-    ) -> Answer:
+    def create(self, resource: str, body: object, *, sub: str = "", name: str = "", **query: Any) -> Answer:
         """POST `body`."""
         answer = self.send("POST", self.path(resource, name, sub=sub), body, **query)
         if answer.status == 201 and not sub and (resource in _CLUSTER or resource.startswith("/")):
             self._trash.append(self.path(resource, answer.json["metadata"]["name"]))
         return answer
 
-    def get(self, resource: str, name: str, *, sub: str = "", **query: object) -> Answer:
+    def get(self, resource: str, name: str, *, sub: str = "", **query: Any) -> Answer:
         """GET one object."""
         return self.send("GET", self.path(resource, name, sub=sub), **query)
 
-    def find(self, resource: str, **query: object) -> Answer:
+    def find(self, resource: str, **query: Any) -> Answer:
         """GET the collection."""
         return self.send("GET", self.path(resource), **query)
 
-    def replace(self, resource: str, body: Object, *, sub: str = "", **query: object) -> Answer:
+    def replace(self, resource: str, body: Object, *, sub: str = "", **query: Any) -> Answer:
         """PUT `body` where its name says."""
         return self.send("PUT", self.path(resource, body["metadata"]["name"], sub=sub), body, **query)
 
     def patch(
-        self, resource: str, name: str, body: object, *, kind: str = MERGE, sub: str = "", **query: object
+        self, resource: str, name: str, body: object, *, kind: str = MERGE, sub: str = "", **query: Any
     ) -> Answer:
         """PATCH in one of the four ways."""
         return self.send(
@@ -145,7 +143,7 @@ class Api:
         )
 
     def apply(
-        self, resource: str, body: Object, *, manager: str = "tester", sub: str = "", **query: object
+        self, resource: str, body: Object, *, manager: str = "tester", sub: str = "", **query: Any
     ) -> Answer:
         """Apply `body` on the server's side as `manager`."""
         name = body["metadata"]["name"]
@@ -154,15 +152,15 @@ class Api:
             self._trash.append(self.path(resource, name))
         return answer
 
-    def delete(self, resource: str, name: str, body: object = None, **query: object) -> Answer:
+    def delete(self, resource: str, name: str, body: object = None, **query: Any) -> Answer:
         """DELETE one object; `body` holds options."""
         return self.send("DELETE", self.path(resource, name), body, **query)
 
-    def delete_all(self, resource: str, body: object = None, **query: object) -> Answer:
+    def delete_all(self, resource: str, body: object = None, **query: Any) -> Answer:
         """DELETE the collection."""
         return self.send("DELETE", self.path(resource), body, **query)
 
-    def make(self, resource: str, body: Object, **query: object) -> Object:
+    def make(self, resource: str, body: Object, **query: Any) -> Object:
         """Create `body` and return what the server made of it."""
         return done(self.create(resource, body, **query))
 
@@ -170,7 +168,7 @@ class Api:
         """Return an object that is there."""
         return done(self.get(resource, name))
 
-    def names(self, resource: str, **query: object) -> list[str]:
+    def names(self, resource: str, **query: Any) -> list[str]:
         """Return the names in the collection, in the server's order."""
         return [item["metadata"]["name"] for item in done(self.find(resource, **query))["items"]]
 
@@ -179,7 +177,7 @@ class Api:
         return self.get(resource, name).status == 404
 
     @contextmanager
-    def watch(self, resource: str, **query: object) -> Iterator[Watch]:
+    def watch(self, resource: str, **query: Any) -> Iterator[Watch]:
         """Open a watch on the collection, or on a whole path."""
         with self.wire.stream(self.path(resource), query={"watch": "true", **query}) as response:
             yield Watch(response)
@@ -202,12 +200,19 @@ def done(answer: Answer) -> Object:
     return found
 
 
-def eventually(probe: Callable[[], T], *, within: float = PATIENCE) -> T:
-    """Return the first true value of `probe`; controllers and schedulers take their time."""
+def eventually(
+    probe: Callable[[], T | None], *, within: float = PATIENCE, meanwhile: Callable[[], object] | None = None
+) -> T:
+    """Return the first true value of `probe`; controllers and schedulers take their time.
+
+    Before each look, `meanwhile` plays the part of somebody whom they wait for.
+    """
     deadline = time.monotonic() + within
     pause = 0.005
     while True:
         last: object = None
+        if meanwhile is not None:
+            meanwhile()
         with suppress(KeyError, IndexError, StopIteration):
             found = probe()
             if found:

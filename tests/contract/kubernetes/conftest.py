@@ -7,6 +7,7 @@ import pytest
 
 from tests.contract.kubernetes.api import Api, done, eventually
 from tests.contract.kubernetes.servers import Running, embedded, real
+from tests.contract.kubernetes.things import DEFINITION, place, served
 from tests.contract.kubernetes.wire import Wire
 
 
@@ -66,3 +67,13 @@ def empty_cluster(api: Api) -> Iterator[None]:
     yield
     api.clean()
     done(api.delete_all("pods", gracePeriodSeconds=0))
+
+
+@pytest.fixture
+def things(api: Api) -> str:
+    """Where things are; the definition is installed if it is not there yet."""
+    if api.get("customresourcedefinitions", DEFINITION["metadata"]["name"]).status == 404:
+        done(api.send("POST", api.path("customresourcedefinitions"), DEFINITION))
+    path = place(api)
+    assert served(api, path)
+    return path

@@ -4,7 +4,6 @@ Nodes and pods as a kubelet reports them; there is no kubelet in these tests, on
 Names of nodes are prefixed with the test's word, because nodes have no namespace.
 """
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from tests.contract.kubernetes.api import STRATEGIC, Api, Object, done, eventually
@@ -85,7 +84,7 @@ def finish(api: Api, name: str, phase: str = "Succeeded") -> None:
 
 def living(api: Api, labels: str) -> list[Object]:
     """Return the pods that are not on their way out, oldest name first."""
-    found: Iterable[Object] = done(api.find("pods", labelSelector=labels))["items"]
+    found: list[Object] = done(api.find("pods", labelSelector=labels))["items"]
     return [each for each in found if "deletionTimestamp" not in each["metadata"]]
 
 

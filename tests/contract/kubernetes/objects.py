@@ -1,4 +1,4 @@
-"""Small manifests, as a user would write them; every builder takes what a test cares about and fills in the rest."""
+"""Small manifests, as a user would write them: builders take what matters to a test and fill in the rest."""
 
 from typing import Any
 

@@ -103,7 +103,7 @@ def _compact_etcd(plane: RealControlPlane) -> None:
             return msgspec.json.decode(response.read())
 
     revision = call("/v3/kv/range", {"key": _base64("none")})["header"]["revision"]
-    # kube-apiserver announces its own compactions under this key, and forgets what it has cached when it reads it
+    # kube-apiserver announces its own compactions under this key, and forgets what it has cached by it
     call("/v3/kv/put", {"key": _base64("compact_rev_key"), "value": _base64(revision)})
     call("/v3/kv/compaction", {"revision": revision, "physical": True})
 

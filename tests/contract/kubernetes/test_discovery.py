@@ -92,17 +92,15 @@ def test_one_group(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "name", "kind", "namespaced", "short"), RESOURCES, ids=[each[1] for each in RESOURCES]
+    ("prefix", "name", "expected"), [pytest.param(*each[:2], each[2:], id=each[1]) for each in RESOURCES]
 )
-def test_resources(
-    api: Api, prefix: str, name: str, kind: str, namespaced: bool, short: list[str] | None
-) -> None:
+def test_resources(api: Api, prefix: str, name: str, expected: tuple[str, bool, list[str] | None]) -> None:
     """Each resource says its kind, scope, verbs and short names."""
     found = resource(api, prefix, name)
 
-    assert (found["kind"], found["namespaced"], found.get("shortNames")) == (kind, namespaced, short)
+    assert (found["kind"], found["namespaced"], found.get("shortNames")) == expected
     assert found["verbs"] == EVERY_VERB
-    assert found["singularName"] == kind.lower()
+    assert found["singularName"] == expected[0].lower()
 
 
 def test_namespaces_cannot_be_deleted_all_at_once(api: Api) -> None:

@@ -1,5 +1,6 @@
 """Jobs and CronJobs."""
 
+from functools import partial
 from typing import Any
 
 from tests.contract.kubernetes.api import Api, Object, done, eventually
@@ -33,13 +34,18 @@ def condition(api: Api, kind: str) -> Object:
     return eventually(probe)
 
 
+def has_ended(api: Api, name: str) -> bool:
+    """Whether a pod is no longer counted among those at work."""
+    return name not in [each["metadata"]["name"] for each in pods(api)]
+
+
 def end(api: Api, phase: str = "Succeeded", *, count: int = 1) -> None:
     """Run and end as many pods of the Job."""
     for _ in range(count):
         name = eventually(lambda: pods(api)[0]["metadata"]["name"])
         run(api, name)
         finish(api, name, phase)
-        eventually(lambda name=name: name not in [each["metadata"]["name"] for each in pods(api)])
+        eventually(partial(has_ended, api, name))
 
 
 def test_what_the_server_fills_in(api: Api) -> None:

@@ -182,7 +182,7 @@ def test_bad_field_selectors(api: Api, selector: str, message: str) -> None:
 
 
 def test_pages(five: Api) -> None:
-    """A limit gives a page, a token for the next and a count of what is left; all pages together are the list."""
+    """A limit gives a page, a token for the next and a count of what is left, until all is told."""
     first = done(five.find("secrets", limit=2))
     second = done(five.find("secrets", limit=2, **{"continue": first["metadata"]["continue"]}))
     third = done(five.find("secrets", limit=2, **{"continue": second["metadata"]["continue"]}))
@@ -231,8 +231,7 @@ def test_a_token_of_a_past_that_is_gone(five: Api, server: Running) -> None:
 
     token = first["metadata"]["continue"]
 
-    expired = lambda: five.find("secrets", limit=2, **{"continue": token}).status == 410
-    assert eventually(expired)
+    assert eventually(lambda: five.find("secrets", limit=2, **{"continue": token}).status == 410)
     answer = five.find("secrets", limit=2, **{"continue": token})
     assert (answer.status, answer.reason) == (410, "Expired")
     assert answer.message.startswith(

@@ -9,49 +9,38 @@ from tests.contract.kubernetes.api import Api, Object, done, eventually
 from tests.contract.kubernetes.objects import (
     budget,
     configmap,
-    container,
     deployment,
     job,
     lease,
-    node,
     pod,
     secret,
     workload,
 )
+from tests.contract.kubernetes.tables import IMAGE, TABLE, cells, columns, table
 
-TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
 ONLY_TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+
 METADATA = {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
+
 METADATA_LIST = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
-
-
-def table(api: Api, resource: str, name: str = "", **query: object) -> Object:
-    """Return the server's table of one object or of all."""
-    return done(api.send("GET", api.path(resource, name), headers=TABLE, **query))
-
-
-def columns(found: Object) -> str:
-    """Return the names of the columns; those for ``-o wide`` are in brackets."""
-    names = [(each["name"], each["priority"]) for each in found["columnDefinitions"]]
-    return ", ".join(f"[{name}]" if priority else name for name, priority in names)
-
-
-def cells(found: Object) -> list[Any]:
-    """Return the cells of the only row, without the age."""
-    [row] = found["rows"]
-    named = zip(found["columnDefinitions"], row["cells"], strict=True)
-    return [cell for column, cell in named if column["name"] not in {"Age", "Created At"}]
 
 
 CRON = {
     "metadata": {"name": "x"},
     "spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": job("x")["spec"]["template"]}}},
 }
+
 CLAIM = {
     "metadata": {"name": "x"},
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
 }
-IMAGE = "registry.example/app:1"
+
+WIDE = "[Containers], [Images], [Selector]"
+
+VOLUME = "StorageClass, VolumeAttributesClass"
+
+MACHINE = "[Internal-IP], [External-IP], [OS-Image], [Kernel-Version], [Container-Runtime]"
+
 KINDS: list[tuple[str, Object, str, list[Any]]] = [
     (
         "pods",
@@ -64,13 +53,13 @@ KINDS: list[tuple[str, Object, str, list[Any]]] = [
     (
         "deployments",
         deployment("x", 0),
-        "Name, Ready, Up-to-date, Available, Age, [Containers], [Images], [Selector]",
+        f"Name, Ready, Up-to-date, Available, Age, {WIDE}",
         ["x", "0/0", 0, 0, "main", IMAGE, "app=x"],
     ),
     (
         "replicasets",
         workload("ReplicaSet", "x", replicas=0),
-        "Name, Desired, Current, Ready, Age, [Containers], [Images], [Selector]",
+        f"Name, Desired, Current, Ready, Age, {WIDE}",
         ["x", 0, 0, 0, "main", IMAGE, "app=x"],
     ),
     (
@@ -82,13 +71,13 @@ KINDS: list[tuple[str, Object, str, list[Any]]] = [
     (
         "daemonsets",
         workload("DaemonSet", "x", nodeSelector={"no": "where"}),
-        "Name, Desired, Current, Ready, Up-to-date, Available, Node Selector, Age, [Containers], [Images], [Selector]",
+        f"Name, Desired, Current, Ready, Up-to-date, Available, Node Selector, Age, {WIDE}",
         ["x", 0, 0, 0, 0, 0, "no=where", "main", IMAGE, "app=x"],
     ),
     (
         "cronjobs",
         CRON,
-        "Name, Schedule, Timezone, Suspend, Active, Last Schedule, Age, [Containers], [Images], [Selector]",
+        f"Name, Schedule, Timezone, Suspend, Active, Last Schedule, Age, {WIDE}",
         ["x", "0 0 1 1 *", "<none>", "False", 0, "<none>", "main", IMAGE, "<none>"],
     ),
     (
@@ -101,7 +90,7 @@ KINDS: list[tuple[str, Object, str, list[Any]]] = [
     (
         "persistentvolumeclaims",
         CLAIM,
-        "Name, Status, Volume, Capacity, Access Modes, StorageClass, VolumeAttributesClass, Age, [VolumeMode]",
+        f"Name, Status, Volume, Capacity, Access Modes, {VOLUME}, Age, [VolumeMode]",
         ["x", "Pending", "", "", "", "", "<unset>", "Filesystem"],
     ),
     ("roles", {"metadata": {"name": "x"}, "rules": []}, "Name, Created At", ["x"]),
@@ -126,7 +115,7 @@ CLUSTER_KINDS: list[tuple[str, Object, str, list[Any]]] = [
     (
         "nodes",
         {},
-        "Name, Status, Roles, Age, Version, [Internal-IP], [External-IP], [OS-Image], [Kernel-Version], [Container-Runtime]",
+        f"Name, Status, Roles, Age, Version, {MACHINE}",
         ["Unknown", "<none>", "", "<none>", "<none>", "<unknown>", "<unknown>", "<unknown>"],
     ),
     (
@@ -168,8 +157,7 @@ def test_the_table_of_a_volume(api: Api) -> None:
     found = eventually(lambda: _with(table(api, "persistentvolumes", api.unique), "Available"))
 
     assert columns(found) == (
-        "Name, Capacity, Access Modes, Reclaim Policy, Status, Claim, StorageClass, VolumeAttributesClass, Reason,"
-        " Age, [VolumeMode]"
+        f"Name, Capacity, Access Modes, Reclaim Policy, Status, Claim, {VOLUME}, Reason, Age, [VolumeMode]"
     )
     expected = ["1Gi", "RWO", "Retain", "Available", "", "", "<unset>", "", "Filesystem"]
     assert cells(found) == [api.unique, *expected]
@@ -246,7 +234,7 @@ def test_a_table_of_a_list(api: Api) -> None:
 
 
 def test_a_table_goes_in_pages(api: Api) -> None:
-    """limit and continue work for tables too."""
+    """Tables have limit and continue too."""
     for name in "abc":
         api.make("secrets", secret(name))
 
@@ -272,14 +260,14 @@ def test_rows_carry_objects(api: Api, include: str | None, kind: str) -> None:
 
 
 def test_rows_without_objects(api: Api) -> None:
-    """includeObject=None leaves the object out."""
+    """The object is left out with includeObject=None."""
     api.make("secrets", secret("a"))
 
     assert table(api, "secrets", includeObject="None")["rows"][0].get("object") is None
 
 
 def test_an_unknown_way_to_include(api: Api) -> None:
-    """includeObject takes three words."""
+    """IncludeObject takes three words."""
     answer = api.send("GET", api.path("secrets"), headers=TABLE, includeObject="x")
 
     assert (answer.status, answer.reason) == (400, "BadRequest")
@@ -335,105 +323,3 @@ def test_only_metadata_of_a_list(api: Api) -> None:
 
     assert found["kind"] == "PartialObjectMetadataList"
     assert [item["kind"] for item in found["items"]] == ["PartialObjectMetadata"]
-
-
-MAIN = {"name": "main", "image": IMAGE, "imageID": ""}
-
-
-@pytest.mark.parametrize(
-    ("spec", "status", "expected"),
-    [
-        pytest.param(
-            {},
-            {"phase": "Running", "containerStatuses": [{**MAIN, "ready": True, "state": {"running": {}}}]},
-            ["1/1", "Running", "0"],
-            id="ready",
-        ),
-        pytest.param(
-            {},
-            {
-                "containerStatuses": [
-                    {**MAIN, "ready": False, "state": {"waiting": {"reason": "ImagePullBackOff"}}}
-                ]
-            },
-            ["0/1", "ImagePullBackOff", "0"],
-            id="waiting for a reason",
-        ),
-        pytest.param(
-            {"restartPolicy": "Never"},
-            {
-                "phase": "Succeeded",
-                "containerStatuses": [{**MAIN, "state": {"terminated": {"reason": "Completed"}}}],
-            },
-            ["0/1", "Completed", "0"],
-            id="completed",
-        ),
-        pytest.param(
-            {"restartPolicy": "Never"},
-            {"phase": "Failed", "containerStatuses": [{**MAIN, "state": {"terminated": {"exitCode": 3}}}]},
-            ["0/1", "ExitCode:3", "0"],
-            id="failed with a code",
-        ),
-        pytest.param({}, {"phase": "Failed", "reason": "Evicted"}, ["0/1", "Evicted", "0"], id="evicted"),
-        pytest.param(
-            {},
-            {
-                "phase": "Running",
-                "containerStatuses": [{**MAIN, "restartCount": 4, "state": {"running": {}}}],
-            },
-            ["0/1", "Running", "4"],
-            id="restarted",
-        ),
-        pytest.param(
-            {"schedulingGates": [{"name": "x.io/wait"}]},
-            {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]},
-            ["0/1", "SchedulingGated", "0"],
-            id="gated",
-        ),
-        pytest.param(
-            {"initContainers": [container("init")]},
-            {"initContainerStatuses": [{"name": "init", "state": {"running": {}}}]},
-            ["0/1", "Init:0/1", "0"],
-            id="initialising",
-        ),
-    ],
-)
-def test_pods_in_words(api: Api, spec: Object, status: Object, expected: list[str]) -> None:
-    """The status of a pod is a word made from many fields."""
-    api.make("pods", pod("x", spec=spec))
-    done(api.patch("pods", "x", {"status": status}, sub="status"))
-
-    assert table(api, "pods", "x")["rows"][0]["cells"][1:4] == expected
-
-
-def test_a_terminating_pod_in_words(api: Api) -> None:
-    """A pod that is being deleted is Terminating."""
-    api.make("pods", pod("x", spec={"nodeName": "somewhere", "terminationGracePeriodSeconds": 30}))
-    done(api.delete("pods", "x"))
-
-    assert table(api, "pods", "x")["rows"][0]["cells"][2] == "Terminating"
-    done(api.delete("pods", "x", gracePeriodSeconds=0))
-
-
-@pytest.mark.parametrize(
-    ("spec", "conditions", "expected"),
-    [
-        pytest.param({}, [{"type": "Ready", "status": "True"}], "Ready", id="ready"),
-        pytest.param({}, [{"type": "Ready", "status": "False"}], "NotReady", id="not ready"),
-        pytest.param({}, [{"type": "Ready", "status": "Unknown"}], "NotReady", id="silent"),
-        pytest.param(
-            {"unschedulable": True},
-            [{"type": "Ready", "status": "True"}],
-            "Ready,SchedulingDisabled",
-            id="cordoned",
-        ),
-    ],
-)
-def test_nodes_in_words(api: Api, spec: Object, conditions: list[Object], expected: str) -> None:
-    """The status of a node is its readiness and whether it takes pods; its roles come from labels."""
-    roles = {"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/edge": ""}
-    api.make("nodes", node(api.unique, labels=roles, spec=spec))
-    status = {"conditions": conditions, "nodeInfo": {"kubeletVersion": "v1.36.0"}}
-    done(api.patch("nodes", api.unique, {"status": status}, sub="status"))
-
-    assert cells(table(api, "nodes", api.unique))[1:4] == [expected, "edge,worker", "v1.36.0"]

@@ -187,7 +187,7 @@ def test_a_pod_that_gets_its_node_enters_the_nodes_watch(api: Api) -> None:
 
 
 def test_a_watch_ends_after_its_timeout(api: Api) -> None:
-    """timeoutSeconds is kept, and the end is clean."""
+    """A watch keeps to its timeoutSeconds, and the end is clean."""
     with api.watch("secrets", resourceVersion=revision(api), timeoutSeconds=1) as watch:
         assert watch.rest() == []
 
@@ -213,7 +213,7 @@ def test_no_bookmarks_unless_allowed(api: Api) -> None:
 
 
 def test_a_streaming_list(api: Api) -> None:
-    """sendInitialEvents gives what is there, then a marked bookmark, then what comes."""
+    """With sendInitialEvents: what is there, then a marked bookmark, then what comes."""
     for name in "ab":
         api.make("secrets", secret(name))
     query = {

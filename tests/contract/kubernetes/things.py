@@ -1,4 +1,4 @@
-"""Custom resources for tests: definitions as a user would write them, and how long it takes until they are served."""
+"""Custom resources for tests: definitions as a user would write them, and when they are served."""
 
 from typing import Any
 

@@ -1,16 +1,13 @@
-"""Workload controllers: Deployments, ReplicaSets, StatefulSets and DaemonSets."""
+"""Deployments and ReplicaSets: as many pods as wanted, replaced in steps."""
+
+from functools import partial
 
 import pytest
 
-from tests.contract.kubernetes.api import Api, Object, done, eventually
-from tests.contract.kubernetes.machines import bury, join, living, named, run, run_all, schedule
+from tests.contract.kubernetes.api import Api, done, eventually
+from tests.contract.kubernetes.machines import bury, join, living, run, run_all, schedule
 from tests.contract.kubernetes.objects import container, deployment, workload
-
-
-def owner_of(found: Object) -> tuple[str, str, bool, bool]:
-    """Return kind and name of the controller, and its two flags."""
-    [owner] = found["metadata"]["ownerReferences"]
-    return owner["kind"], owner["name"], owner["controller"], owner["blockOwnerDeletion"]
+from tests.contract.kubernetes.workloads import owner_of, pump, settled
 
 
 def sets(api: Api) -> dict[str, int]:
@@ -22,28 +19,15 @@ def sets(api: Api) -> dict[str, int]:
     }
 
 
+def has_revision(api: Api, revision: str) -> bool:
+    """Whether the Deployment has got as far as `revision`."""
+    return revision in sets(api)
+
+
 def roll(api: Api, name: str, image: str) -> None:
     """Change the image of a Deployment."""
     change = {"spec": {"template": {"spec": {"containers": [{**container(), "image": image}]}}}}
     done(api.patch("deployments", name, change))
-
-
-def settled(api: Api, resource: str, name: str, **expected: object) -> Object:
-    """Wait until the status says what is expected, and return the object."""
-
-    def probe() -> Object | None:
-        found = api.read(resource, name)
-        status = found["status"]
-        agrees = all(status.get(key, 0) == value for key, value in expected.items())
-        return found if agrees else None
-
-    return eventually(probe)
-
-
-def pump(api: Api, labels: str = "app=web") -> None:
-    """Be the kubelet for a moment: run what is new, end what was told to go."""
-    bury(api, labels)
-    run_all(api, labels)
 
 
 def test_a_deployment_makes_a_set_that_makes_pods(api: Api) -> None:
@@ -156,8 +140,8 @@ def test_a_rolling_update_goes_in_steps(api: Api) -> None:
 
     eventually(lambda: sets(api) == {"1": 2, "2": 1})
     assert len(living(api, "app=web")) == 3
-    eventually(lambda: pump(api) or sets(api) == {"1": 0, "2": 2})
-    eventually(lambda: pump(api) or len(living(api, "app=web")) == 2)
+    eventually(lambda: sets(api) == {"1": 0, "2": 2}, meanwhile=partial(pump, api))
+    eventually(lambda: len(living(api, "app=web")) == 2, meanwhile=partial(pump, api))
     done_at = settled(api, "deployments", "web", updatedReplicas=2, availableReplicas=2, replicas=2)
     assert done_at["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
 
@@ -221,10 +205,10 @@ def test_going_back_reuses_the_old_set(api: Api) -> None:
 
 
 def test_old_sets_are_forgotten(api: Api) -> None:
-    """revisionHistoryLimit bounds what is kept."""
+    """How many are kept is bounded by revisionHistoryLimit."""
     api.make("deployments", deployment("web", 0, spec={"revisionHistoryLimit": 1}))
-    for number in range(2, 5):
-        eventually(lambda number=number: str(number - 1) in sets(api))
+    for number in "234":
+        eventually(partial(has_revision, api, str(int(number) - 1)))
         roll(api, "web", f"new:{number}")
 
     assert eventually(lambda: set(sets(api)) == {"3", "4"})
@@ -253,7 +237,7 @@ def test_a_replica_set_counts(api: Api) -> None:
 
 
 def test_ready_long_enough_is_available(api: Api) -> None:
-    """minReadySeconds stands between ready and available."""
+    """Between ready and available stands minReadySeconds."""
     api.make("replicasets", workload("ReplicaSet", "web", replicas=1, spec={"minReadySeconds": 600}))
     eventually(lambda: len(living(api, "app=web")) == 1)
     run_all(api, "app=web")
@@ -275,203 +259,13 @@ def test_a_set_lets_go_of_a_pod_that_changes_its_labels(api: Api) -> None:
     assert eventually(lambda: len(living(api, "app=web")) == 1)
 
 
-def stateful(replicas: int, **spec: object) -> Object:
-    """Return a StatefulSet called web."""
-    return workload("StatefulSet", "web", replicas=replicas, spec={"serviceName": "web", **spec})
-
-
-def test_a_stateful_set_goes_in_order(api: Api) -> None:
-    """One pod after the other, each when the one before is ready."""
-    api.make("statefulsets", stateful(2))
-    eventually(lambda: [each["metadata"]["name"] for each in living(api, "app=web")] == ["web-0"])
-
-    run(api, "web-0")
-
-    assert eventually(
-        lambda: [each["metadata"]["name"] for each in living(api, "app=web")] == ["web-0", "web-1"]
-    )
-    first = api.read("pods", "web-0")
-    assert first["spec"]["hostname"] == "web-0"
-    assert first["spec"]["subdomain"] == "web"
-    assert first["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-0"
-    assert first["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "0"
-    assert owner_of(first) == ("StatefulSet", "web", True, True)
-
-
-def test_a_parallel_stateful_set(api: Api) -> None:
-    """Parallel does not wait."""
-    api.make("statefulsets", stateful(3, podManagementPolicy="Parallel"))
-
-    assert eventually(
-        lambda: [each["metadata"]["name"] for each in living(api, "app=web")] == ["web-0", "web-1", "web-2"]
-    )
-
-
-def test_a_stateful_set_shrinks_from_the_end(api: Api) -> None:
-    """The highest number goes first."""
-    api.make("statefulsets", stateful(3, podManagementPolicy="Parallel"))
-    eventually(lambda: len(living(api, "app=web")) == 3)
-    run_all(api, "app=web")
-
-    done(api.patch("statefulsets", "web", {"spec": {"replicas": 1}}, sub="scale"))
-
-    assert eventually(
-        lambda: bury(api) or [each["metadata"]["name"] for each in living(api, "app=web")] == ["web-0"]
-    )
-
-
-def test_a_stateful_pod_keeps_its_name(api: Api) -> None:
-    """A pod that was deleted comes back under its name."""
-    api.make("statefulsets", stateful(1))
-    uid = eventually(
-        lambda: api.read("pods", "web-0")["metadata"]["uid"] if not api.gone("pods", "web-0") else None
-    )
-
-    done(api.delete("pods", "web-0", gracePeriodSeconds=0))
-
-    assert eventually(
-        lambda: not api.gone("pods", "web-0") and api.read("pods", "web-0")["metadata"]["uid"] != uid
-    )
-
-
-def test_a_stateful_set_makes_claims(api: Api) -> None:
-    """Each pod has claims of its own, from the set's templates."""
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    templates = [{"metadata": {"name": "data"}, "spec": claim}]
-    api.make("statefulsets", stateful(1, volumeClaimTemplates=templates))
-
-    eventually(lambda: not api.gone("pods", "web-0"))
-
-    assert not api.gone("persistentvolumeclaims", "data-web-0")
-    volumes = api.read("pods", "web-0")["spec"]["volumes"]
-    assert {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}} in volumes
-
-
-def test_a_stateful_set_rolls_from_the_end(api: Api) -> None:
-    """An update replaces the highest number first."""
-    api.make("statefulsets", stateful(2, podManagementPolicy="Parallel"))
-    eventually(lambda: len(living(api, "app=web")) == 2)
-    run_all(api, "app=web")
-    settled(api, "statefulsets", "web", readyReplicas=2)
-    old = {each["metadata"]["name"]: each["metadata"]["uid"] for each in living(api, "app=web")}
-
-    change = {"spec": {"template": {"spec": {"containers": [{**container(), "image": "new:2"}]}}}}
-    done(api.patch("statefulsets", "web", change))
-
-    eventually(
-        lambda: (
-            bury(api)
-            or (
-                not api.gone("pods", "web-1") and api.read("pods", "web-1")["metadata"]["uid"] != old["web-1"]
-            )
-        )
-    )
-    assert api.read("pods", "web-0")["metadata"]["uid"] == old["web-0"]
-
-
-@pytest.mark.usefixtures("empty_cluster")
-def test_a_daemon_set_has_a_pod_on_every_node(api: Api) -> None:
-    """One pod per node, tied to it by an affinity and bound by the scheduler."""
-    for short in "ab":
-        join(api, short)
-
-    api.make("daemonsets", workload("DaemonSet", "web", schedulerName="default-scheduler"))
-
-    eventually(
-        lambda: (
-            {each["spec"].get("nodeName") for each in living(api, "app=web")}
-            == {named(api, "a"), named(api, "b")}
-        )
-    )
-    found = settled(
-        api, "daemonsets", "web", desiredNumberScheduled=2, currentNumberScheduled=2, updatedNumberScheduled=2
-    )
-    one = living(api, "app=web")[0]
-    assert found["status"].get("numberReady", 0) == 0
-    assert owner_of(one) == ("DaemonSet", "web", True, True)
-    affinity = one["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert affinity["nodeSelectorTerms"][0]["matchFields"][0]["values"] == [one["spec"]["nodeName"]]
-    assert one["metadata"]["labels"]["controller-revision-hash"]
-
-
-@pytest.mark.usefixtures("empty_cluster")
-def test_daemons_tolerate_what_happens_to_nodes(api: Api) -> None:
-    """A daemon's pod is not driven away by the usual taints."""
-    join(api, "a")
-    api.make("daemonsets", workload("DaemonSet", "web"))
-
-    [one] = eventually(lambda: living(api, "app=web"))
-
-    assert sorted((each["key"], each["effect"]) for each in one["spec"]["tolerations"]) == [
-        ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-        ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-        ("node.kubernetes.io/not-ready", "NoExecute"),
-        ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-        ("node.kubernetes.io/unreachable", "NoExecute"),
-        ("node.kubernetes.io/unschedulable", "NoSchedule"),
-    ]
-
-
-@pytest.mark.usefixtures("empty_cluster")
-def test_a_daemon_set_follows_nodes(api: Api) -> None:
-    """A node that joins gets a pod; a node whose labels do not match gets none."""
-    join(api, "a", labels={"pick": "yes"})
-    join(api, "b")
-    api.make(
-        "daemonsets",
-        workload("DaemonSet", "web", nodeSelector={"pick": "yes"}, schedulerName="default-scheduler"),
-    )
-    eventually(lambda: [each["spec"].get("nodeName") for each in living(api, "app=web")] == [named(api, "a")])
-
-    join(api, "c", labels={"pick": "yes"})
-
-    expected = {named(api, "a"), named(api, "c")}
-    assert eventually(lambda: {each["spec"].get("nodeName") for each in living(api, "app=web")} == expected)
-
-
-@pytest.mark.usefixtures("empty_cluster")
-def test_a_daemon_set_stays_off_tainted_nodes(api: Api) -> None:
-    """A taint that is not tolerated keeps daemons away too."""
-    join(api, "a")
-    join(api, "b", spec={"taints": [{"key": "k", "effect": "NoSchedule"}]})
-
-    api.make("daemonsets", workload("DaemonSet", "web"))
-
-    assert settled(api, "daemonsets", "web", desiredNumberScheduled=1, currentNumberScheduled=1)
-
-
-@pytest.mark.usefixtures("empty_cluster")
-def test_a_daemon_set_rolls_node_by_node(api: Api) -> None:
-    """An update replaces one unavailable pod at a time."""
-    for short in "ab":
-        join(api, short)
-    api.make("daemonsets", workload("DaemonSet", "web", schedulerName="default-scheduler"))
-    eventually(
-        lambda: (
-            all(each["spec"].get("nodeName") for each in living(api, "app=web"))
-            and len(living(api, "app=web")) == 2
-        )
-    )
-    run_all(api, "app=web")
-    settled(api, "daemonsets", "web", numberAvailable=2)
-    change = {"spec": {"template": {"spec": {"containers": [{**container(), "image": "new:2"}]}}}}
-
-    done(api.patch("daemonsets", "web", change))
-
-    def images() -> list[str]:
-        return sorted(each["spec"]["containers"][0]["image"] for each in living(api, "app=web"))
-
-    assert eventually(lambda: images() == ["new:2", container()["image"]])
-    assert eventually(lambda: pump(api) or images() == ["new:2", "new:2"])
-
-
 @pytest.mark.usefixtures("empty_cluster")
 def test_a_deployment_lands(api: Api) -> None:
     """Deployment, ReplicaSet and scheduler together: pods on nodes, no more than fit."""
     join(api, "a", cpu="2")
-    pod_spec = {"schedulerName": "default-scheduler", "containers": [container(requests={"cpu": "1"})]}
+    containers = [container(requests={"cpu": "1"})]
 
-    api.make("deployments", deployment("web", 3, **pod_spec))
+    api.make("deployments", deployment("web", 3, schedulerName="default-scheduler", containers=containers))
 
     def placed() -> list[bool]:
         return sorted("nodeName" in each["spec"] for each in living(api, "app=web"))
