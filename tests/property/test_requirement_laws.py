@@ -81,6 +81,32 @@ def test_intersection_is_conjunction(a: Requirement, b: Requirement, value: str)
     assert a.intersect(b).allows(value) == (a.allows(value) and b.allows(value))
 
 
+@pytest.mark.parametrize(
+    ("mine", "theirs", "expected"),
+    [
+        pytest.param(None, None, None, id="no minValues"),
+        pytest.param(2, None, 2, id="minValues on one side"),
+        pytest.param(2, 3, 3, id="minValues on both sides"),
+    ],
+)
+def test_every_pair_of_entries(mine: int | None, theirs: int | None, expected: int | None) -> None:
+    """All pairs of what entries can state: common values stay, bounds are gone from finite sets."""
+    wrong = []
+    for a in (about("k", each, mine) for each in SINGLE):
+        for b in (about("k", each, theirs) for each in SINGLE):
+            both = a.intersect(b)
+            allowed = {value for value in VALUES if a.allows(value) and b.allows(value)}
+            finite = not (a.complement and b.complement)
+            if (
+                {value for value in VALUES if both.allows(value)} != allowed
+                or both.min_values != expected
+                or (finite and (both.complement or both.bounded or both.values != allowed))
+            ):
+                wrong.append(f"{a} with {b} is {both}")
+
+    assert wrong == []
+
+
 @given(requirements, requirements)
 def test_intersects_tells_whether_anything_is_left(a: Requirement, b: Requirement) -> None:
     """The quick question has the answer of the whole intersection."""
