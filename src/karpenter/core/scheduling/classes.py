@@ -168,7 +168,7 @@ def _specs(problem: Problem) -> tuple[dict[int, int], frozenset[str]]:
         spec = pod.spec
         if id(spec) in numbers:
             continue
-        encoded = _ENCODER.encode(spec)
+        encoded = _ENCODER.encode(_telling(spec))
         if encoded not in known:
             known[encoded] = len(known)
             keys.update(_keys_of_spec(spec))
@@ -181,6 +181,18 @@ def _specs(problem: Problem) -> tuple[dict[int, int], frozenset[str]]:
     for spreads in problem.spread_defaults.values():
         keys.update(_keys_of_spreads(spreads))
     return numbers, frozenset(keys)
+
+
+def _telling(spec: PodSpec) -> PodSpec:
+    """
+    Return a spec without what differs between equal pods.
+
+    An API server gives every pod a volume for its token, with a name of its own; volumes that
+    matter are told apart by the problem. Where a pod runs now says nothing about where it will.
+    """
+    if not spec.volumes and not spec.node_name:
+        return spec
+    return msgspec.structs.replace(spec, volumes=(), node_name="")
 
 
 def _keys_of_spec(spec: PodSpec) -> Iterator[str]:
