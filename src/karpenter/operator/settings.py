@@ -231,6 +231,15 @@ SETTINGS: Final = (
         "global: look for the best set of machines to remove; upstream: the classic order and limits",
         _choice("global", "upstream"),
     ),
+    Setting(
+        "consolidation-payback",
+        "1h",
+        "time in which a saving must pay for the pods it moves; 0s does not ask",
+        _duration,
+    ),
+    Setting(
+        "eviction-price", "0.001", "what evicting an ordinary pod is taken to cost, in dollars", _number(0.0)
+    ),
 )
 """Every setting, in the order in which they are documented."""
 

@@ -8,6 +8,7 @@ import msgspec
 
 from karpenter.api.labels import BUFFER_NAME, BUFFER_NAMESPACE
 from karpenter.core.disruption.command import Verdict
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.disruption.propose import Rules, expired, propose
 from karpenter.core.scheduling.intake.buffers import is_virtual
 from karpenter.core.scheduling.intake.intake import Intake, Policy, take_in
@@ -91,6 +92,7 @@ def rules_of(settings: Settings) -> Rules:
         strategy=settings.consolidation_strategy,
         spot_to_spot=settings.gate("SpotToSpotConsolidation"),
         static_capacity=settings.gate("StaticCapacity"),
+        payback=Payback(within=settings.consolidation_payback, eviction_price=settings.eviction_price),
     )
 
 

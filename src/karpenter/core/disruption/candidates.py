@@ -135,21 +135,21 @@ def _candidate(
 def _machine_obstacle(
     node: StateNode, view: ClusterView, nominated: frozenset[str]
 ) -> tuple[str, str] | None:
-    if node.node is None:
-        return "NoNode", "the machine has not joined the cluster yet"
-    if node.is_leaving:
-        return "Deleting", "the node is being deleted already"
-    if not node.is_initialized:
-        return "NotInitialized", "the node is not initialized yet"
-    if node.name in nominated:
-        return "Nominated", "the node is promised to a pending pod"
-    if node.annotations.get(DO_NOT_DISRUPT) == "true":
-        return "NodeDoNotDisrupt", f"the node has the annotation {DO_NOT_DISRUPT}=true"
-    if NODEPOOL not in node.labels:
-        return "NodePoolLabelMissing", f"the node has no label {NODEPOOL}"
-    if node.pool not in view.pools:
-        return "NodePoolNotFound", f"NodePool {node.pool} does not exist"
-    return None
+    """Return the first thing about the machine itself that holds it."""
+    checks = (
+        (node.node is None, "NoNode", "the machine has not joined the cluster yet"),
+        (node.is_leaving, "Deleting", "the node is being deleted already"),
+        (not node.is_initialized, "NotInitialized", "the node is not initialized yet"),
+        (node.name in nominated, "Nominated", "the node is promised to a pending pod"),
+        (
+            node.annotations.get(DO_NOT_DISRUPT) == "true",
+            "NodeDoNotDisrupt",
+            f"the node has the annotation {DO_NOT_DISRUPT}=true",
+        ),
+        (NODEPOOL not in node.labels, "NodePoolLabelMissing", f"the node has no label {NODEPOOL}"),
+        (node.pool not in view.pools, "NodePoolNotFound", f"NodePool {node.pool} does not exist"),
+    )
+    return next(((code, message) for holds, code, message in checks if holds), None)
 
 
 def _pod_obstacle(node: StateNode, guards: Guards, now: datetime) -> tuple[str, str] | None:

@@ -37,6 +37,12 @@ class Refused(msgspec.Struct, frozen=True):
     message: str
 
 
+_TOO_FEW_TYPES: Final = Refused(
+    "NoSaving", "too few cheaper instance types are left for minValues of the pool"
+)
+_AS_GOOD: Final = Refused("NoSaving", "the cheapest replacement is one of the machines that would go")
+
+
 class PoolTotals(msgspec.Struct, frozen=True):
     """What a whole pool costs, and what emptying all of it would cost."""
 
@@ -91,19 +97,7 @@ class Consolidation:
         all_spot = all(c.node.labels.get(CAPACITY_TYPE) == SPOT for c in candidates)
         if all_spot and prices.allows(node, SPOT):
             return self._spot(candidates, node, before)
-        found = prices.cheaper_than(node, before)
-        if found is None:
-            return _no_saving(node, before)
-        if not prices.keeps_variety(found):
-            return Refused("NoSaving", "too few cheaper instance types are left for minValues of the pool")
-        if prices.allows(found, SPOT) and prices.allows(found, ON_DEMAND):
-            found = prices.only(found, SPOT)
-            assert found is not None
-        if len(candidates) > 1:
-            found = _not_what_is_removed(candidates, found)
-            if found is None:
-                return Refused("NoSaving", "the cheapest replacement is one of the machines that would go")
-        return (found,)
+        return _bought_cheaper(candidates, node, before)
 
     def _spot(
         self, candidates: Sequence[Candidate], node: NewNode, before: float
@@ -117,7 +111,7 @@ class Consolidation:
         if found is None:
             return _no_saving(node, before)
         if not prices.keeps_variety(found):
-            return Refused("NoSaving", "too few cheaper instance types are left for minValues of the pool")
+            return _TOO_FEW_TYPES
         if len(candidates) > 1:
             kept = _not_what_is_removed(candidates, found)
             return (kept,) if kept is not None else _no_saving(node, before)
@@ -147,6 +141,23 @@ class Consolidation:
                     f"NodePool {name} wants {_BALANCED:g}",
                 )
         return command
+
+
+def _bought_cheaper(
+    candidates: Sequence[Candidate], node: NewNode, before: float
+) -> tuple[NewNode, ...] | Refused:
+    """Cut one replacement down to types that cost less than what goes, and to spot where both would do."""
+    found = prices.cheaper_than(node, before)
+    if found is None:
+        return _no_saving(node, before)
+    if not prices.keeps_variety(found):
+        return _TOO_FEW_TYPES
+    if prices.allows(found, SPOT) and prices.allows(found, ON_DEMAND):
+        found = prices.only(found, SPOT)
+        assert found is not None
+    if len(candidates) > 1:
+        found = _not_what_is_removed(candidates, found)
+    return (found,) if found is not None else _AS_GOOD
 
 
 def balance(saving: float, cost: float, totals: PoolTotals) -> float:

@@ -65,7 +65,8 @@ class Headroom:
     def obstacle(self, candidate: Candidate) -> str:
         """Return what a budget says about a candidate that it holds."""
         pool = candidate.pool.name
-        return f"the disruption budget of NodePool {pool} ({self._binding[pool]}) allows no more for {self.reason}"
+        budget = self._binding[pool]
+        return f"the disruption budget of NodePool {pool} ({budget}) allows no more for {self.reason}"
 
 
 def _is_gone(node: StateNode) -> bool:

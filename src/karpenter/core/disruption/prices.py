@@ -78,8 +78,8 @@ def types_for_variety(node: NewNode) -> int:
     by_name = {kind.name: kind for kind in template.universe.types}
     seen: dict[str, set[str]] = {key: set() for key in template.min_values}
     for count, name in enumerate(fitting.type_names(), start=1):
-        for key, values in seen.items():
-            values |= by_name[name].requirements[key].values
+        for key in seen:
+            seen[key] |= by_name[name].requirements[key].values
         if all(len(seen[key]) >= least for key, least in template.min_values.items()):
             return count
     return len(by_name)

@@ -9,6 +9,7 @@ Expired machines go in any case.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -25,6 +26,7 @@ from karpenter.core.disruption.costs import moving_cost, price_of
 from karpenter.core.disruption.drift import exchange, exchange_static
 from karpenter.core.disruption.headroom import Headroom
 from karpenter.core.disruption.marks import is_expired, is_quiet
+from karpenter.core.disruption.payback import Past, Payback, undoes
 from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.scheduling.intake.pools import as_pool
 from karpenter.core.scheduling.problem import Options, Problem
@@ -54,6 +56,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     strategy: Literal["global", "upstream"] = "global"
     spot_to_spot: bool = False
     static_capacity: bool = False
+    payback: Payback = Payback()
+    past: tuple[Past, ...] = ()
+    """Commands carried out before, as far as they are remembered."""
+
+    no_return: timedelta = timedelta(hours=1)
+    """For how long a command may not be undone by another."""
+
     explain: int = 200
     """For how many machines that stay it is worked out what they would cost elsewhere."""
 
@@ -203,7 +212,27 @@ class _Pass:
             command = search.consolidate(
                 ready, consolidation, self._simulator, lambda: self._headroom(UNDERUTILIZED), self._stop
             )
-        return [command] if command is not None else []
+        return [command] if command is not None and self._is_worth_it(command) else []
+
+    def _is_worth_it(self, command: Command) -> bool:
+        """Whether a saving pays for what it moves and does not undo an earlier command."""
+        going = [c for c in self._survey.candidates if c.name in command.candidates]
+        rules = self._rules
+        code, message = "", ""
+        if not rules.payback.earns(command, going):
+            price = rules.payback.price(command, going)
+            code = "NoPayback"
+            message = (
+                f"saving ${command.saving:.4f} an hour does not pay soon enough for moving (${price:.4f})"
+            )
+        elif undoes(command, going, rules.past, self._now, within=rules.no_return):
+            code, message = (
+                "WouldUndo",
+                "the saving would undo a command that was carried out a short while ago",
+            )
+        for candidate in going if code else ():
+            self._why[candidate.name] = (code, message)
+        return not code
 
     def _stop(self) -> bool:
         return self._rules.stop is not None and self._rules.stop()

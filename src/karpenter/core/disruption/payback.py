@@ -1,0 +1,113 @@
+"""
+Whether a saving is worth the trouble: what a command saves must pay for what it moves.
+
+Moving has a price: every pod that is evicted costs something, and while a replacement starts,
+both machines are paid. A command that does not earn that back within the payback time is left
+alone, so a steady cluster is not stirred for cents.
+
+And a command that would undo an earlier one is refused: machines of a kind that went come back
+in place of machines of the kind that replaced them, for the same workloads.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.disruption.command import Command
+
+Machines = frozenset[tuple[str, str, str]]
+"""Instance type, zone and capacity type."""
+
+
+class Payback(msgspec.Struct, frozen=True, kw_only=True):
+    """What moving costs, and how soon a saving must have earned it back."""
+
+    within: timedelta = timedelta(hours=1)
+    """Zero switches the question off."""
+
+    eviction_price: float = 0.001
+    """What evicting an ordinary pod is taken to cost."""
+
+    start_up: timedelta = timedelta(minutes=2)
+    """How long a replacement runs beside what it replaces."""
+
+    def price(self, command: Command, candidates: Iterable[Candidate]) -> float:
+        """Return what carrying out a command costs once."""
+        evictions = sum(candidate.cost - 1.0 for candidate in candidates)
+        both = sum(node.purchase.price for node in command.replacements) * (
+            self.start_up / timedelta(hours=1)
+        )
+        return evictions * self.eviction_price + both
+
+    def earns(self, command: Command, candidates: Iterable[Candidate]) -> bool:
+        """Return whether a command earns its price back in time."""
+        if not self.within:
+            return True
+        return command.saving * (self.within / timedelta(hours=1)) >= self.price(command, candidates)
+
+
+class Past(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that was carried out."""
+
+    when: datetime
+    removed: Machines
+    added: Machines
+    workloads: frozenset[str]
+
+
+def remember(command: Command, candidates: Sequence[Candidate], now: datetime) -> Past:
+    """Return what is worth remembering of a command."""
+    return Past(
+        when=now, removed=_removed(candidates), added=_added(command), workloads=_workloads(candidates)
+    )
+
+
+def undoes(
+    command: Command,
+    candidates: Sequence[Candidate],
+    past: Iterable[Past],
+    now: datetime,
+    *,
+    within: timedelta,
+) -> bool:
+    """Return whether a command would bring back what a recent one removed, for the same workloads."""
+    removed, added, workloads = _removed(candidates), _added(command), _workloads(candidates)
+    return any(
+        now - each.when < within
+        and bool(added & each.removed)
+        and bool(removed & each.added)
+        and bool(workloads & each.workloads)
+        for each in past
+    )
+
+
+def _removed(candidates: Iterable[Candidate]) -> Machines:
+    keys = (INSTANCE_TYPE, ZONE, CAPACITY_TYPE)
+    return frozenset(
+        (labels.get(keys[0], ""), labels.get(keys[1], ""), labels.get(keys[2], ""))
+        for labels in (candidate.node.labels for candidate in candidates)
+    )
+
+
+def _added(command: Command) -> Machines:
+    bought = (node.purchase for node in command.replacements)
+    return frozenset((each.instance_type, each.zone, each.capacity_type) for each in bought)
+
+
+def _workloads(candidates: Iterable[Candidate]) -> frozenset[str]:
+    return frozenset(
+        f"{pod.metadata.namespace}/{owner.kind}/{owner.name}"
+        for candidate in candidates
+        for pod in candidate.pods
+        for owner in pod.metadata.owner_references
+        if owner.controller or len(pod.metadata.owner_references) == 1
+    )
