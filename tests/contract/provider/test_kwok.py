@@ -1,0 +1,28 @@
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from karpenter.base.aio.virtual import run_virtual
+from karpenter.cloud.kwok import Behaviour
+from karpenter.testing.provider_contract import InterruptibleContract, Laboratory
+from tests.contract.provider.kwok import kwok_laboratory
+
+
+class TestKwok(InterruptibleContract):
+    """The cloud in memory keeps the promises of a provider."""
+
+    behaviour = Behaviour()
+
+    def laboratory(self) -> AbstractAsyncContextManager[Laboratory]:
+        """Return a fresh cloud."""
+        return kwok_laboratory(self.behaviour)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a test in virtual time."""
+        run_virtual(work)
+
+
+class TestSlowKwok(TestKwok):
+    """It keeps them when everything takes its time, too."""
+
+    behaviour = Behaviour(launch=30.0, call=2.0, shutdown=90.0, jitter=0.5)
