@@ -23,7 +23,7 @@ from karpenter.core.state.guards import Guards
 from karpenter.core.state.nodes import StateNode, state_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from karpenter.api.pod import Pod
@@ -138,21 +138,25 @@ def _corrections(
 
 def _sold(catalog: Catalog, policy: Policy) -> tuple[Catalog, list[str]]:
     """Return what may be bought, and which instance types cannot be counted."""
-    types: list[InstanceType] = []
-    left_out: list[str] = []
-    for kind in catalog.types:
-        if problem := uncountable(kind.capacity) or uncountable(kind.allocatable):
-            left_out.append(f"instance type {kind.name} is not bought: {problem}")
-        else:
-            types.append(_as_sold(kind, policy))
-    if not left_out and policy.reserved_capacity:
+    problems: dict[str, str] = {}
+    types = _counted(catalog.types, policy, problems)
+    by_pool = {pool: _counted(own, policy, problems) for pool, own in catalog.by_pool.items()}
+    if not problems and policy.reserved_capacity:
         return catalog, []
-    kept = {kind.name for kind in types}
-    by_pool = {
-        pool: tuple(_as_sold(kind, policy) for kind in own if kind.name in kept)
-        for pool, own in catalog.by_pool.items()
-    }
-    return msgspec.structs.replace(catalog, types=tuple(types), by_pool=by_pool), left_out
+    left_out = [f"instance type {name} is not bought: {problem}" for name, problem in problems.items()]
+    return msgspec.structs.replace(catalog, types=types, by_pool=by_pool), left_out
+
+
+def _counted(
+    kinds: Iterable[InstanceType], policy: Policy, problems: dict[str, str]
+) -> tuple[InstanceType, ...]:
+    found: list[InstanceType] = []
+    for kind in kinds:
+        if problem := uncountable(kind.capacity) or uncountable(kind.allocatable):
+            problems[kind.name] = problem
+        else:
+            found.append(_as_sold(kind, policy))
+    return tuple(found)
 
 
 def _as_sold(kind: InstanceType, policy: Policy) -> InstanceType:

@@ -277,6 +277,20 @@ def test_what_cannot_be_read_is_left_out_and_named(
     assert [kind.name for kind in found.problem.pools[0].types] == ["small", "large"]
 
 
+def test_pools_with_a_catalogue_of_their_own() -> None:
+    """Where pools may use different types, each is offered its own, uncountable ones left out."""
+    small, large = CATALOG.types
+    catalog = Catalog(types=(small, large), by_pool={"one": (small, HUGE), "two": (large,)})
+    found = taken(pool("one"), pool("two"), pool("three"), catalog=catalog)
+
+    assert {each.name: [kind.name for kind in each.types] for each in found.problem.pools} == {
+        "one": ["small"],
+        "two": ["large"],
+        "three": [],
+    }
+    assert [said.partition(":")[0] for said in found.left_out] == ["instance type huge is not bought"]
+
+
 def test_refused_pods() -> None:
     """Pods that cannot be served are turned away with a sentence."""
     found = taken(pod("bad", cpu="1e30"), pod("good"))
