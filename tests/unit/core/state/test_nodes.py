@@ -11,7 +11,7 @@ from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
-from karpenter.core.state.nodes import StateNode, state_nodes
+from karpenter.core.state.nodes import StateNode, remember, state_nodes
 from karpenter.core.state.view import view_of
 
 REF = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
@@ -163,6 +163,11 @@ def test_pool(found: StateNode, expected: str) -> None:
         ),
         pytest.param(StateNode(node=node(meta=GONE)), True, id="somebody else's node is deleted"),
         pytest.param(StateNode(node=node(meta=GONE), claim=claim()), True, id="its node is deleted"),
+        pytest.param(
+            StateNode(node=node(*COMPLETE), claim=claim(), marked=True),
+            True,
+            id="it was decided that it goes",
+        ),
     ],
 )
 def test_leaving(found: StateNode, expected: bool) -> None:
@@ -344,3 +349,18 @@ def test_pods_may_be_bound_before_the_node_was_seen() -> None:
     found = state_nodes(view_of([claim(status={"nodeName": "node-1"}), pod("one", "node-1")]))
 
     assert [pod.name for pod in found[0].pods] == ["one"]
+
+
+def test_nodes_of_a_view_are_joined_once() -> None:
+    """Asking a view twice gives the same nodes."""
+    view = view_of([node(), claim()])
+
+    assert state_nodes(view) is state_nodes(view)
+
+
+def test_nodes_that_were_joined_beforehand() -> None:
+    """Whoever keeps the state may tell a view its nodes."""
+    view = view_of([node(), claim()])
+    remember(view, (AWAITED,))
+
+    assert state_nodes(view) == (AWAITED,)
