@@ -234,7 +234,7 @@ class TestSpread:
 
     def test_affinity_decides_which_zones_count(self, world: World) -> None:
         """Zones that the pod's own selector excludes are no domains, unless the policy says so."""
-        only_a = {"nodeSelector": {ZONE: "a"}}
+        only_a: dict[str, Any] = {"nodeSelector": {ZONE: "a"}}
         honours = pod(app="web", topologySpreadConstraints=[spread("web")], **only_a)
         ignores = pod(
             app="web", topologySpreadConstraints=[spread("web", nodeAffinityPolicy="Ignore")], **only_a

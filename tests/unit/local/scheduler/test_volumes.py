@@ -87,7 +87,7 @@ def know(world: World, *things: PersistentVolumeClaim | PersistentVolume | Stora
     return world
 
 
-HELD = {"claimRef": {"namespace": "default", "name": "data", "uid": "uid-data"}, "phase": "Bound"}
+HELD: dict[str, Any] = {"claimRef": {"namespace": "default", "name": "data", "uid": "uid-data"}, "phase": "Bound"}
 
 
 @pytest.mark.parametrize(
