@@ -33,15 +33,20 @@ class Stock:
     """What is sold, at which price, and how much of it is left."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self._shown: Catalog | None = catalog
         self._empty: set[Shelf] = set()
-        self._reserved: Counter[str] = Counter()
+        self._used: Counter[str] = Counter()
+        self.sell(catalog)
 
     def sell(self, catalog: Catalog) -> None:
         """Sell something else from now on, such as the same at other prices."""
         self._catalog = catalog
-        self._shown = None
+        self._shown: Catalog | None = None
+        self._held = {
+            each.reservation_id: each.reservation_capacity or 0
+            for kind in catalog.types
+            for each in kind.offerings
+            if each.reservation_id
+        }
 
     def sell_out(self, shelf: Shelf) -> None:
         """Let launches of these offerings fail."""
@@ -55,22 +60,25 @@ class Stock:
         """Say whether one more can be had."""
         if any(shelf.holds(choice.name) for shelf in self._empty):
             return False
-        return not choice.offering.reservation_id or self._left(choice.offering) > 0
+        reservation = choice.offering.reservation_id
+        return not reservation or self._left(reservation) > 0
 
     def take(self, reservation: str) -> None:
         """Use up one machine of a reservation."""
         if reservation:
-            self._reserved[reservation] += 1
+            self._used[reservation] += 1
             self._shown = None
 
     def give_back(self, reservation: str) -> None:
         """Return a machine of a reservation."""
         if reservation:
-            self._reserved[reservation] -= 1
+            self._used[reservation] -= 1
             self._shown = None
 
     def catalog(self) -> Catalog:
         """Return what is sold, with what is left of reservations; the same value until that changes."""
+        if not self._held:
+            return self._catalog
         if self._shown is None:
             types = tuple(self._counted(kind) for kind in self._catalog.types)
             self._shown = msgspec.structs.replace(self._catalog, types=types)
@@ -83,10 +91,10 @@ class Stock:
         return msgspec.structs.replace(kind, offerings=offerings)
 
     def _with_count(self, offering: Offering) -> Offering:
-        left = self._left(offering)
+        left = self._left(offering.reservation_id)
         return msgspec.structs.replace(
             offering, reservation_capacity=left, available=offering.available and left > 0
         )
 
-    def _left(self, offering: Offering) -> int:
-        return max(0, (offering.reservation_capacity or 0) - self._reserved[offering.reservation_id])
+    def _left(self, reservation: str) -> int:
+        return max(0, self._held.get(reservation, 0) - self._used[reservation])
