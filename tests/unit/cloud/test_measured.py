@@ -33,9 +33,9 @@ def test_calls_are_timed_and_errors_counted(
         metrics = Metrics(clock=VirtualClock())
         measured = MeasuredProvider(world.provider, metrics=metrics, clock=VirtualClock())
         labels = {"controller": "nodeclaim.lifecycle", "method": method, "provider": "kwok"}
-        with structlog.contextvars.bound_contextvars(controller="nodeclaim.lifecycle"):
-            with suppress(MachineNotFound):
-                await call(measured)
+        context = structlog.contextvars.bound_contextvars(controller="nodeclaim.lifecycle")
+        with context, suppress(MachineNotFound):
+            await call(measured)
         await world.cloud.close()
         errors = metrics[provider.ERRORS].value(**labels, error="NodeClaimNotFoundError")
         return metrics[provider.DURATION].count(**labels), errors

@@ -23,8 +23,8 @@ from karpenter.cloud.kwok.control import KwokControl
 from karpenter.cloud.kwok.faults import Faults
 from karpenter.cloud.kwok.joining import SCHEME, node_name, node_of
 from karpenter.cloud.kwok.mailbox import Mailbox
-from karpenter.cloud.kwok.market import labels_of
 from karpenter.cloud.kwok.stock import Stock
+from karpenter.cloud.market import labels_of
 from karpenter.cloud.offerings import OfferingName
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.base.clock import Clock
-    from karpenter.cloud.kwok.market import Choice
     from karpenter.cloud.kwok.seams import NodeMaker
+    from karpenter.cloud.market import Choice
     from karpenter.core.model.catalog import Catalog
 
 log = structlog.stdlib.get_logger(__name__)

@@ -24,7 +24,7 @@ from karpenter.cloud.errors import (
 )
 from karpenter.cloud.interface import NodeClassKind, RepairPolicy
 from karpenter.cloud.kwok.faults import Call, Fail, Hang, LoseAnswer, NeverJoin, Slow
-from karpenter.cloud.kwok.market import choices
+from karpenter.cloud.market import choices
 from karpenter.cloud.offerings import SoldOut, without
 from karpenter.core.model.labels import RequirementError
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from karpenter.cloud.interface import Interruption, Machine
     from karpenter.cloud.kwok.cloud import KwokCloud
     from karpenter.cloud.kwok.faults import Fault
-    from karpenter.cloud.kwok.market import Choice
     from karpenter.cloud.kwok.seams import NodeClassReader
+    from karpenter.cloud.market import Choice
     from karpenter.cloud.offerings import OfferingName
     from karpenter.core.model.catalog import Catalog
 

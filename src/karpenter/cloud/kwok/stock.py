@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from karpenter.cloud.kwok.market import Choice
+    from karpenter.cloud.market import Choice
     from karpenter.cloud.offerings import OfferingName
     from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 

@@ -4,7 +4,7 @@ import pytest
 
 from karpenter.api import labels
 from karpenter.api.nodeclaim import NodeRequirement
-from karpenter.cloud.kwok.market import choices, labels_of
+from karpenter.cloud.market import choices, labels_of
 from karpenter.cloud.offerings import OfferingName
 from karpenter.core.model.labels import RequirementError
 from tests.unit.cloud.kwok.world import catalog, claim, need
@@ -74,6 +74,11 @@ def test_chance_decides_between_equals() -> None:
 
     assert set(firsts) == {SPOT_1, SPOT_2}
     assert firsts == [choices(catalog(), claim(), chance(seed))[0].name for seed in range(20)]
+
+
+def test_without_chance_the_first_wins() -> None:
+    """Of offerings at the same price, the first of the catalogue is the first choice."""
+    assert choices(catalog(), claim())[0].name == SPOT_1
 
 
 def test_a_claim_that_cannot_be_read() -> None:

@@ -1,8 +1,9 @@
 """
 What to buy for a claim: everything that would do, the cheapest first.
 
-Pure apart from the chance that is passed in, which decides between offerings of one type at the same price;
-of types at the same price, the first of the catalogue wins. What is in stock is known in :mod:`.stock`.
+For providers that choose themselves. Of types at the same price the first of the catalogue wins; of
+offerings of one type at the same price the first, or one by chance, where chance is passed in. Knows
+catalogues only: what a cloud has in stock is found out by asking it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Choice(msgspec.Struct, frozen=True):
         return OfferingName.of(self.kind, self.offering)
 
 
-def choices(catalog: Catalog, claim: NodeClaim, chance: Random) -> tuple[Choice, ...]:
+def choices(catalog: Catalog, claim: NodeClaim, chance: Random | None = None) -> tuple[Choice, ...]:
     """
     Return everything that satisfies a claim and holds its requests, the cheapest first.
 
@@ -78,7 +79,7 @@ def _named(catalog: Catalog, wanted: Requirements) -> Iterable[InstanceType]:
     return (kind for kind in catalog.types if kind.name in names.values)
 
 
-def _shuffled(equals: list[Choice], chance: Random) -> list[Choice]:
-    if len(equals) > 1:
+def _shuffled(equals: list[Choice], chance: Random | None) -> list[Choice]:
+    if chance is not None and len(equals) > 1:
         chance.shuffle(equals)
     return equals
