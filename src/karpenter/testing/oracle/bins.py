@@ -75,8 +75,8 @@ class Claim:
         """What it could become if only its labels counted, and not what is on it."""
 
         self.least = {each.key: each.min_values for each in pool.requirements if each.min_values}
-        self.anchor: InstanceType | None = None
-        """What it would be bought as: the cheapest that holds its pods and that the limits bear."""
+        self.anchors: list[InstanceType] = []
+        """What it would be bought as, the cheapest that holds its pods, and what it must be able to be."""
 
         self.held: frozenset[str] = frozenset()
         self.pods: list[Pod] = []

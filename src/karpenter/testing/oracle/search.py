@@ -77,7 +77,7 @@ class Fit(msgspec.Struct, frozen=True):
     sold: list[InstanceType]
     held: frozenset[str]
     least: dict[str, int]
-    anchor: InstanceType
+    anchors: list[InstanceType]
 
 
 class _Search:
@@ -186,7 +186,7 @@ class _Search:
     def _take(self, claim: Claim, pod: Pod, fit: Fit) -> None:
         claim.pods.append(pod)
         claim.requirements, claim.least = fit.requirements, fit.least
-        claim.types, claim.sold, claim.anchor = fit.types, fit.sold, fit.anchor
+        claim.types, claim.sold, claim.anchors = fit.types, fit.sold, fit.anchors
         for each in claim.held - fit.held:
             self.reserved_left[each] += 1
         for each in fit.held - claim.held:
@@ -217,7 +217,8 @@ class _Search:
             types = [kind for kind in types if self._offers(kind, requirements, held)]
             least = self._least(claim, types, is_new=is_new)
             if types and least is not None:
-                return Fit(requirements, roomy, sold, held, least, self._cheapest(types, requirements, held))
+                anchors = self._anchors(types, requirements, held, least)
+                return Fit(requirements, roomy, sold, held, least, anchors)
         if refusal is not None:
             raise refusal
         return None
@@ -249,10 +250,7 @@ class _Search:
 
     def _least(self, claim: Claim, types: list[InstanceType], *, is_new: bool) -> dict[str, int] | None:
         """Return how much choice the claim must keep; None when `types` do not give it."""
-        choice = {
-            key: len({value for kind in types for value in kind.requirements[key].values})
-            for key in claim.least
-        }
+        choice = {key: _choice(types, key) for key in claim.least}
         if all(choice[key] >= least for key, least in claim.least.items()):
             return claim.least
         if is_new and self.options.min_values == "BestEffort":
@@ -275,16 +273,23 @@ class _Search:
             if (each.reservation_id in held if held else each.capacity_type != RESERVED)
         ]
 
-    def _cheapest(
-        self, types: list[InstanceType], requirements: Requirements, held: frozenset[str]
-    ) -> InstanceType:
-        """Return the first of the types that can be bought cheapest."""
-        return min(types, key=lambda kind: min(o.price for o in self._offers(kind, requirements, held)))
+    def _anchors(
+        self,
+        types: list[InstanceType],
+        requirements: Requirements,
+        held: frozenset[str],
+        least: dict[str, int],
+    ) -> list[InstanceType]:
+        """Return the cheapest type, and as many of the next as it takes for the choice there must be."""
+        order = sorted(types, key=lambda kind: min(o.price for o in self._offers(kind, requirements, held)))
+        for count in range(1, len(order)):
+            if all(_choice(order[:count], key) >= wanted for key, wanted in least.items()):
+                return order[:count]
+        return order
 
     def price(self, claim: Claim) -> float:
         """Return the price of the machine that a claim would be bought as."""
-        assert claim.anchor is not None
-        return min(each.price for each in self._offers(claim.anchor, claim.requirements, claim.held))
+        return min(each.price for each in self._offers(claim.anchors[0], claim.requirements, claim.held))
 
     # Limits.
 
@@ -293,12 +298,17 @@ class _Search:
 
     def _is_within_limits(self, claim: Claim, kind: InstanceType) -> bool:
         """Say whether a claim may become a type, beside what the other claims of its pool take."""
-        others = [each.anchor for each in self._claims_of(claim.pool) if each is not claim]
+        others = [each.anchors for each in self._claims_of(claim.pool) if each is not claim]
         for name, most in claim.pool.limits.items():
-            taken = sum(other.capacity.get(name, 0) for other in others if other is not None)
+            taken = sum(max(anchor.capacity.get(name, 0) for anchor in anchors) for anchors in others)
             if name != NODES and kind.capacity.get(name, 0) + taken > most:
                 return False
         return True
+
+
+def _choice(types: list[InstanceType], key: str) -> int:
+    """Return how many values of a label some types have between them."""
+    return len({value for kind in types for value in kind.requirements[key].values})
 
 
 def _order(pod: Pod) -> tuple[int, int, float, str]:
