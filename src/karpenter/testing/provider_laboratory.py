@@ -42,12 +42,17 @@ REQUESTS: Final = {"cpu": "500m", "memory": "512Mi", "pods": "3"}
 class Laboratory(Protocol):
     """A cloud that a test can do things to, and the provider of one cluster in it."""
 
-    provider: CloudProvider
-    pool: NodePool
-    """A pool that may buy everything."""
+    @property
+    def provider(self) -> CloudProvider:
+        """The provider under test."""
 
-    node_class: str
-    """The name of a class that is ready, of the provider's first kind."""
+    @property
+    def pool(self) -> NodePool:
+        """A pool that may buy everything."""
+
+    @property
+    def node_class(self) -> str:
+        """The name of a class that is ready, of the provider's first kind."""
 
     async def restarted(self) -> CloudProvider:
         """Return a new provider for the same cluster and the same cloud: all that it knew is forgotten."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from random import Random
-from typing import TypeVar, cast
 
 from karpenter.api import labels
 from karpenter.api.kwok import KWOKNodeClass, KWOKNodeClassSpec, KWOKNodeClassStatus
@@ -21,8 +20,8 @@ from karpenter.cloud.catalogs.kwok_format import parse_catalog
 from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider
 from karpenter.cloud.kwok.seams import ObjectClasses, ObjectNodes
 from karpenter.core.model.catalog import Catalog
+from karpenter.testing.cluster_objects import ObjectsInMemory
 
-R = TypeVar("R", bound=Resource)
 Log = list[tuple[float, str, str]]
 """When what happened to which object."""
 
@@ -71,40 +70,28 @@ def node_class(*, ready: str = "True", delay: str | None = None, deleting: bool 
     )
 
 
-class Objects:
-    """The objects of a cluster in a dictionary; calls fail as often as a test says."""
+class Objects(ObjectsInMemory):
+    """The objects of a cluster; writes are noted, and fail as often as a test says."""
 
     def __init__(self, *objects: Resource) -> None:
-        self.kept: dict[tuple[str, str], Resource] = {(each.kind, each.name): each for each in objects}
+        super().__init__(*objects)
         self.log: Log = []
         self.failures = 0
-
-    async def get(self, kind: type[R], name: str) -> R | None:
-        """Return an object."""
-        return cast("R | None", self.kept.get((kind.kind, name)))
-
-    async def list(self, kind: type[R]) -> tuple[R, ...]:
-        """Return all objects of a kind."""
-        return tuple(cast("R", each) for each in self.kept.values() if each.kind == kind.kind)
 
     async def create(self, made: Resource) -> None:
         """Keep an object."""
         self._happens("create", made.name)
-        self.kept.setdefault((made.kind, made.name), made)
+        await super().create(made)
 
     async def delete(self, kind: type[Resource], name: str) -> None:
         """Drop an object."""
         self._happens("delete", name)
-        self.kept.pop((kind.kind, name), None)
-
-    def put(self, changed: Resource) -> None:
-        """Replace an object."""
-        self.kept[changed.kind, changed.name] = changed
+        await super().delete(kind, name)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
         """The nodes that there are."""
-        return tuple(each for each in self.kept.values() if isinstance(each, Node))
+        return tuple(each for each in self if isinstance(each, Node))
 
     def _happens(self, verb: str, name: str) -> None:
         self.log.append((round(VirtualClock().monotonic(), 6), verb, name))
