@@ -64,6 +64,7 @@ class Backend:
         self._versions: dict[str, list[Version]] = {}
         self._by_resource: dict[tuple[str, str, str], Version] = {}
         for resource in self.registry:
+            store.table(resource.table)
             if (reader := fields.built_in(resource.table)) is not None:
                 store.select_by(resource.table, reader)
         for entry in tuple(store.table(DEFINITIONS).entries.values()):
@@ -181,6 +182,7 @@ class Backend:
             if version.served:
                 self.registry.add(resource)
             if resource.stored:
+                self.store.open(resource.table)
                 self.store.select_by(resource.table, fields.reader(version.selectable))
                 self.store.rewrite(resource.table, resource.api_version)
 

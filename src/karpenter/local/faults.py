@@ -35,6 +35,7 @@ class Fault(Exception):  # noqa: N818  a refusal is not always an error
         details: dict[str, Any] | None = None,
         headers: tuple[tuple[str, str], ...] = (),
         continues: str = "",
+        text: str = "",
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -44,6 +45,8 @@ class Fault(Exception):  # noqa: N818  a refusal is not always an error
         self.headers = headers
         self.continues = continues
         """A token to go on listing with, where the old one has expired."""
+        self.text = text
+        """What to answer instead of a ``Status``."""
 
     def status(self) -> dict[str, Any]:
         """Return the ``Status`` object."""
@@ -91,9 +94,16 @@ def no_route() -> Fault:
     return Fault(404, "NotFound", "the server could not find the requested resource", details={})
 
 
-def already_exists(resource: "Resource", name: str) -> Fault:
-    """The name is taken."""
+def no_page() -> Fault:
+    """The path is outside of every group that this server knows."""
+    return Fault(404, "NotFound", "404 page not found", text="404 page not found\n")
+
+
+def already_exists(resource: "Resource", name: str, *, leaving: bool = False) -> Fault:
+    """The name is taken, perhaps by an object that is on its way out."""
     message = f'{qualified(resource.plural, resource.group)} "{name}" already exists'
+    if leaving:
+        message = f"object is being deleted: {message}"
     return Fault(409, "AlreadyExists", message, details=_about(resource, name))
 
 

@@ -22,6 +22,24 @@ if TYPE_CHECKING:
     from karpenter.local.request import Call
     from karpenter.local.resources import Resource
 
+_OLDER_VERSIONS = frozenset(
+    f"{group}/{version}"
+    for group, versions in {
+        "apps": ("v1beta1", "v1beta2"),
+        "batch": ("v1beta1",),
+        "policy": ("v1beta1",),
+        "storage.k8s.io": ("v1alpha1", "v1beta1"),
+        "scheduling.k8s.io": ("v1alpha1", "v1beta1"),
+        "coordination.k8s.io": ("v1beta1",),
+        "discovery.k8s.io": ("v1beta1",),
+        "events.k8s.io": ("v1beta1",),
+        "rbac.authorization.k8s.io": ("v1alpha1", "v1beta1"),
+        "resource.k8s.io": ("v1alpha3", "v1beta1", "v1beta2"),
+    }.items()
+    for version in versions
+)
+"""Versions that the API has known, and that are told apart from those it never had."""
+
 
 def check_kind(resource: Resource, value: Object) -> None:
     """Refuse a body of another kind or version; fill in what it leaves out."""
@@ -35,7 +53,11 @@ def check_kind(resource: Resource, value: Object) -> None:
         why = f'no kind "{kind}" is served by {resource.plural} of "{resource.api_version}"'
         raise Unfit(f'{kind} in version "{version}" cannot be handled as a {resource.kind}: {why}', why)
     if api_version != resource.api_version:
-        raise faults.wrong_version(str(api_version), resource.api_version)
+        if api_version in _OLDER_VERSIONS:
+            raise faults.wrong_version(api_version, resource.api_version)
+        why = f'no kind "{kind}" is registered for version "{api_version}"'
+        version = api_version.rpartition("/")[2]
+        raise Unfit(f'{kind} in version "{version}" cannot be handled as a {resource.kind}: {why}', why)
     value["kind"], value["apiVersion"] = kind, api_version
 
 

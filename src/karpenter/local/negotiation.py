@@ -52,6 +52,14 @@ def clauses(header: str) -> list[Clause]:
     return found or [Clause("*/*")]
 
 
+def wants_yaml(header: str) -> bool:
+    """Return whether YAML is what a client would rather have."""
+    if "yaml" not in header:
+        return False
+    first = next((clause for clause in clauses(header) if clause.media_type in _ENCODINGS), None)
+    return first is not None and first.media_type == "application/yaml"
+
+
 def view_for(backend: Backend, call: Call) -> View:
     """Return the view that the call accepts."""
     header = call.request.header("accept")

@@ -8,6 +8,7 @@ from karpenter.kube.transport import Response
 from karpenter.local import discovery, faults
 from karpenter.local.openapi import documents
 from karpenter.local.presenting import reply
+from karpenter.local.resources import BUILT_IN_GROUPS
 
 if TYPE_CHECKING:
     from karpenter.kube.transport import Request
@@ -29,7 +30,9 @@ def answer(backend: Backend, request: Request) -> Response:
         return Response(status=200, headers=(("content-type", "text/plain; charset=utf-8"),), body=b"ok")
     found = discovery.answer(backend.registry, request) or documents.answer(backend, request)
     if found is None:
-        raise faults.no_route()
+        root, _, rest = path.lstrip("/").partition("/")
+        known = root == "api" or (root == "apis" and rest.partition("/")[0] in BUILT_IN_GROUPS)
+        raise faults.no_route() if known else faults.no_page()
     return found
 
 

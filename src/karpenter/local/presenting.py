@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import yaml
 
 from karpenter.kube.transport import Response
 from karpenter.local.entry import encode
@@ -35,7 +36,21 @@ def reply_raw(raw: bytes, status: int = 200, headers: Pairs = ()) -> Response:
 
 def refuse(fault: faults.Fault) -> Response:
     """Return a fault as a response."""
+    if fault.text:
+        plain = (("content-type", "text/plain; charset=utf-8"), *fault.headers)
+        return Response(status=fault.code, headers=plain, body=fault.text.encode())
     return Response(status=fault.code, headers=(*JSON_HEADERS, *fault.headers), body=fault.encode())
+
+
+def as_yaml(response: Response) -> Response:
+    """Return a JSON response in YAML."""
+    if response.header("content-type") != "application/json":
+        return response
+    headers = tuple(
+        (key, "application/yaml" if key == "content-type" else value) for key, value in response.headers
+    )
+    text = yaml.dump(msgspec.json.decode(response.body), Dumper=yaml.CSafeDumper, sort_keys=True)
+    return Response(status=response.status, headers=headers, body=text.encode())
 
 
 def list_raw(kind: str, api_version: str, meta: dict[str, Any], items: Iterable[bytes]) -> bytes:

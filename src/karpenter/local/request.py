@@ -13,13 +13,14 @@ import msgspec
 
 from karpenter.kube.transport import Request
 from karpenter.local import faults
-from karpenter.local.resources import Resource
+from karpenter.local.resources import BUILT_IN_GROUPS, Resource
 
 if TYPE_CHECKING:
     from karpenter.local.resources import Registry
 
 _CORE = 2  # /api/v1
 _GROUPED = 3  # /apis/GROUP/VERSION
+_IN_A_NAMESPACE = frozenset({"create", "deletecollection"})
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
@@ -67,6 +68,9 @@ def parse(request: Request, registry: Registry) -> Call | None:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
         return None
+    watching = rest[0] == "watch" and len(rest) > 1  # the way to watch before there was a parameter for it
+    if watching:
+        rest = rest[1:]
     match rest:
         case ["namespaces", _, part] if not group and part in _NAMESPACE_SUBRESOURCES:
             namespace = ""
@@ -76,26 +80,30 @@ def parse(request: Request, registry: Registry) -> Call | None:
             namespace = ""
     resource = registry.find(group, version, rest[0])
     if resource is None:
-        raise faults.no_route()
-    return _call(request, resource, namespace, rest[1:])
+        raise faults.no_route() if not group or group in BUILT_IN_GROUPS else faults.no_page()
+    return _call(request, resource, namespace, rest[1:], watching=watching)
 
 
-def _call(request: Request, resource: Resource, namespace: str, rest: list[str]) -> Call:
+def _call(
+    request: Request, resource: Resource, namespace: str, rest: list[str], *, watching: bool = False
+) -> Call:
     if namespace and not resource.namespaced:
         raise faults.no_route()
     name = rest[0] if rest else ""
     subresource = rest[1] if len(rest) > 1 else ""
     if resource.namespaced and name and not namespace:
         raise faults.no_route()
-    verb = _verb(request, named=bool(name))
+    verb = "watch" if watching and request.method == "GET" else _verb(request, named=bool(name))
     if subresource:
         found = resource.subresource(subresource)
         if found is None:
             raise faults.no_route()
         if verb not in found.verbs:
             raise faults.method_not_allowed()
-    elif verb not in resource.verbs or (
-        verb == "create" and (name or (resource.namespaced and not namespace))
+    elif (
+        verb not in resource.verbs
+        or (verb == "create" and name)
+        or (verb in _IN_A_NAMESPACE and resource.namespaced and not namespace)
     ):
         raise faults.method_not_allowed()
     return Call(

@@ -228,6 +228,7 @@ BUILT_IN: tuple[Resource, ...] = tuple(
     for line in lines.strip().splitlines()
 )
 """Every kind that needs no CRD."""
+BUILT_IN_GROUPS = frozenset(resource.group for resource in BUILT_IN)
 
 
 class Registry:

@@ -149,8 +149,9 @@ def _requirements(text: str) -> list[Requirement]:
             if tokens[position] != ",":
                 raise _Between(f"found '{tokens[position]}', expected: ',' or 'end of string'")
             position += 1
-            if position == len(tokens):
-                raise _Between("found '', expected: identifier after ','")
+            after = tokens[position] if position < len(tokens) else ""
+            if after in {"", ","}:
+                raise _Between(f"found '{after}', expected: identifier after ','")
     return found
 
 
@@ -181,19 +182,19 @@ def _requirement(tokens: list[str], position: int) -> tuple[Requirement, int]:
         case ",":
             return Requirement(key, "exists"), position
         case "=" | "==":
-            value, position = _one_value(tokens, position + 1)
+            value, position = _one_value(tokens, position + 1, key)
             return Requirement(key, "in", frozenset({value})), position
         case "!=":
-            value, position = _one_value(tokens, position + 1)
+            value, position = _one_value(tokens, position + 1, key)
             return Requirement(key, "notin", frozenset({value})), position
         case "in" | "notin":
-            values, position = _many_values(tokens, position + 1)
+            values, position = _many_values(tokens, position + 1, key)
             return Requirement(key, operator, frozenset(values)), position
         case "<" | ">":
-            value, position = _one_value(tokens, position + 1)
+            value, position = _one_value(tokens, position + 1, key)
             if not value.lstrip("-").isdigit():
                 why = "for 'Gt', 'Lt' operators, the value must be an integer"
-                raise ValueError(f'values[0][{key}]: Invalid value: "{value}": {why}')
+                raise ValueError(f'values[0]: Invalid value: "{value}": {why}')
             return Requirement(key, operator, frozenset({value})), position
         case _:
             raise ValueError(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
@@ -208,15 +209,15 @@ def _key(tokens: list[str], position: int) -> str:
     return key
 
 
-def _one_value(tokens: list[str], position: int) -> tuple[str, int]:
+def _one_value(tokens: list[str], position: int, key: str) -> tuple[str, int]:
     if position >= len(tokens) or tokens[position] == ",":
         return "", position
     if tokens[position] in {"=", "==", "!=", "(", ")", "!", "<", ">"}:
         raise ValueError(f"found '{tokens[position]}', expected: identifier")
-    return _value(tokens[position]), position + 1
+    return _value(tokens[position], key), position + 1
 
 
-def _many_values(tokens: list[str], position: int) -> tuple[list[str], int]:
+def _many_values(tokens: list[str], position: int, key: str) -> tuple[list[str], int]:
     if position >= len(tokens) or tokens[position] != "(":
         found = tokens[position] if position < len(tokens) else ""
         raise ValueError(f"found '{found}' expected: '('")
@@ -229,18 +230,18 @@ def _many_values(tokens: list[str], position: int) -> tuple[list[str], int]:
                 values.append("")
             expect_value = True
         else:
-            values.append(_value(tokens[position]))
+            values.append(_value(tokens[position], key, len(values)))
             expect_value = False
         position += 1
     if position == len(tokens):
-        raise ValueError("found '', expected: ',', or ')'")
+        raise ValueError("found '', expected: ',' or ')'")
     if expect_value:
         values.append("")
     return values, position + 1
 
 
-def _value(value: str) -> str:
+def _value(value: str, key: str, index: int = 0) -> str:
     trouble = names.value(value)
     if trouble:
-        raise ValueError(f'values[0]: Invalid value: "{value}": {trouble[0]}')
+        raise ValueError(f'values[{index}][{key}]: Invalid value: "{value}": {trouble[0]}')
     return value

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from karpenter.base.clock import SystemClock
-from karpenter.kube.transport import Streaming
+from karpenter.kube.transport import Response, Streaming
 from karpenter.local import bootstrap, faults, pages
 from karpenter.local.authorization import authorize
 from karpenter.local.backend import Backend
-from karpenter.local.negotiation import view_for
-from karpenter.local.presenting import refuse
+from karpenter.local.negotiation import view_for, wants_yaml
+from karpenter.local.presenting import as_yaml, refuse
 from karpenter.local.request import parse
 from karpenter.local.resources import REVIEW
 from karpenter.local.store import Store
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from karpenter.base.clock import Clock
-    from karpenter.kube.transport import Request, Response
+    from karpenter.kube.transport import Request
     from karpenter.local.request import Call
     from karpenter.local.views import View
 
@@ -81,6 +81,8 @@ class Server:
             return refuse(faults.internal(f"{type(error).__name__}: {error}"))
         if request.method != "GET":
             await self.store.settled(self.store.revision)
+        if isinstance(answer, Response) and wants_yaml(request.header("accept")):
+            return as_yaml(answer)
         return answer
 
     def _decide(self, request: Request) -> Response | Watch:

@@ -101,9 +101,14 @@ class Store:
     def table(self, name: str) -> Table:
         """Return a table; it need not hold anything yet."""
         found = self._tables.get(name)
+        return self.open(name, self._compacted) if found is None else found
+
+    def open(self, name: str, since: int | None = None) -> Table:
+        """Return a table; if it is new, it remembers nothing before `since`, or before now."""
+        found = self._tables.get(name)
         if found is None:
             fields = self._fields.get(name, no_fields)
-            found = self._tables[name] = Table(name, self._compacted, fields)
+            found = self._tables[name] = Table(name, self.revision if since is None else since, fields)
         return found
 
     def select_by(self, name: str, fields: Fields) -> None:

@@ -81,7 +81,10 @@ def update(backend: Backend, resource: Resource, value: Object, old: Entry, inte
     _check_preconditions(resource, meta, before["metadata"], strategy.unconditional_update, intent)
     metadata.for_update(meta, before["metadata"])
     strategy.default(value)
-    if intent.subresource == "status":
+    if intent.subresource == "finalize":
+        value = {**before, "metadata": {**meta}, "spec": value.get("spec") or {}}
+        wrong = list(rules.update(resource, value, before))
+    elif intent.subresource == "status":
         strategy.prepare_status(resource, value, before)
         wrong = [*rules.update(resource, value, before), *strategy.validate_status(value, before)]
     else:
@@ -112,8 +115,7 @@ def _finish(backend: Backend, resource: Resource, value: Object, old: Entry, int
     """Carry out a deletion that was waiting for this change."""
     if intent.dry_run:
         return draft(backend, resource, value)
-    last = backend.store.put(resource.table, old.key, value)
-    backend.store.delete(resource.table, old.key)
+    last = backend.store.delete(resource.table, old.key, value)
     backend.removed(resource)
     return last
 
@@ -154,13 +156,16 @@ def _free_name(backend: Backend, resource: Resource, namespace: str, value: Obje
     meta = value["metadata"]
     for _ in range(_ATTEMPTS):
         name: str = meta["name"]
-        if backend.entry(resource, namespace, name) is None:
+        taken = backend.entry(resource, namespace, name)
+        if taken is None:
             return name
         prefix = meta.get("generateName")
         if not prefix or not name.startswith(prefix):
             break
         meta["name"] = backend.generate(prefix)
-    raise faults.already_exists(resource, meta["name"])
+    assert taken is not None
+    leaving = bool(taken.object()["metadata"].get("deletionTimestamp"))
+    raise faults.already_exists(resource, meta["name"], leaving=leaving)
 
 
 def _check_preconditions(

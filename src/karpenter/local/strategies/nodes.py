@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 from karpenter.local.strategy import Strategy
 
 if TYPE_CHECKING:
+    from karpenter.local.backend import Backend
     from karpenter.local.entry import Object
     from karpenter.local.resources import Resource
+
+NOT_READY = ("node.kubernetes.io/not-ready", "NoSchedule")
 
 
 class NodeStrategy(Strategy):
@@ -20,6 +23,14 @@ class NodeStrategy(Strategy):
         status = value.setdefault("status", {})
         if "capacity" in status and "allocatable" not in status:
             status["allocatable"] = dict(status["capacity"])
+
+    def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+        """Keep pods away from a new node until it has reported; a controller takes this off again."""
+        _ = backend, resource
+        if old is None:
+            taints = value["spec"].setdefault("taints", [])
+            if not any((item.get("key"), item.get("effect")) == NOT_READY for item in taints):
+                taints.append({"key": NOT_READY[0], "effect": NOT_READY[1]})
 
     def prepare_create(self, resource: Resource, value: Object) -> None:
         """Keep the status that came with it."""

@@ -27,6 +27,8 @@ class ClaimStrategy(Strategy):
     def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
         """Give a claim that names no class the newest default class."""
         _ = resource
+        if old is None:
+            _protect(value, "kubernetes.io/pvc-protection")
         spec = value["spec"]
         annotated = (value["metadata"].get("annotations") or {}).get(_OLD_CLASS)
         if old is not None or spec.get("storageClassName") is not None or annotated is not None:
@@ -41,6 +43,13 @@ class ClaimStrategy(Strategy):
             spec["storageClassName"] = newest["metadata"]["name"]
 
 
+def _protect(value: Object, finalizer: str) -> None:
+    """Hold an object until a controller finds that nobody uses it."""
+    finalizers = value["metadata"].setdefault("finalizers", [])
+    if finalizer not in finalizers:
+        finalizers.append(finalizer)
+
+
 def _age(found: Object) -> tuple[str, list[int]]:
     """Return a key that puts the newest last and, among those of one second, the first by name."""
     return found["metadata"]["creationTimestamp"], [-ord(letter) for letter in found["metadata"]["name"]]
@@ -48,6 +57,12 @@ def _age(found: Object) -> tuple[str, list[int]]:
 
 class VolumeStrategy(Strategy):
     """How volumes are written."""
+
+    def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+        """Hold a volume for as long as a claim has it."""
+        _ = backend, resource
+        if old is None:
+            _protect(value, "kubernetes.io/pv-protection")
 
     def prepare_create(self, resource: Resource, value: Object) -> None:
         """Begin pending."""

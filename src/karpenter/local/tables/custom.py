@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from karpenter.local.tables.columns import Cell, Object
 
 
+_HOW = "Custom resource definition column (in JSONPath format)"
+
+
 def columns(given: list[dict[str, Any]]) -> tuple[Column, ...]:
     """Return the columns of ``additionalPrinterColumns``; one whose path cannot be read stays empty."""
     return tuple(
@@ -24,7 +27,7 @@ def columns(given: list[dict[str, Any]]) -> tuple[Column, ...]:
             type=item["type"],
             format=item.get("format", ""),
             priority=item.get("priority", 0),
-            description=item.get("description") or f"Read from {item['jsonPath']}.",
+            description=item.get("description") or f"{_HOW}: {item['jsonPath']}",
         )
         for item in given
     )

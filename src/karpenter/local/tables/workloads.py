@@ -157,11 +157,15 @@ def _active(cron: Object, _: datetime) -> int:
     return len(dig(cron, "status.active") or ())
 
 
+def _suspended(cron: Object, _: datetime) -> str:
+    return "True" if dig(cron, "spec.suspend") else "False"
+
+
 CRONJOBS = (
     NAME,
     column("Schedule", at("spec.schedule")),
     column("Timezone", at("spec.timeZone", NONE)),
-    column("Suspend", at("spec.suspend", False), type_="boolean"),
+    column("Suspend", _suspended, type_="boolean"),
     column("Active", _active, type_="integer"),
     column("Last Schedule", _last_schedule),
     AGE,

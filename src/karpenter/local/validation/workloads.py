@@ -125,8 +125,12 @@ def _rolling(given: dict[str, Any], path: str) -> Iterator[Complaint]:
     yield from int_or_percent(up, f"{path}.maxSurge")
     if _is_zero(down) and _is_zero(up):
         yield bad(f"{path}.maxUnavailable", down, "may not be 0 when `maxSurge` is 0")
-    if isinstance(down, str) and _PERCENT(down) and int(down[:-1]) > 100:  # noqa: PLR2004  percent
-        yield bad(f"{path}.maxUnavailable", down, "must not be greater than 100%")
+    yield from _at_most_all(down, f"{path}.maxUnavailable")
+
+
+def _at_most_all(value: int | str | None, path: str) -> Iterator[Complaint]:
+    if isinstance(value, str) and _PERCENT(value) and int(value[:-1]) > 100:  # noqa: PLR2004  percent
+        yield bad(path, value, "must not be greater than 100%")
 
 
 def _is_zero(value: int | str | None) -> bool:
@@ -206,8 +210,9 @@ def budget(value: Object, old: Object | None) -> Iterator[Complaint]:
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if least is not None and most is not None:
         yield bad("spec", spec, "minAvailable and maxUnavailable cannot be both set")
-    yield from int_or_percent(least, "spec.minAvailable")
-    yield from int_or_percent(most, "spec.maxUnavailable")
+    for key, given in (("minAvailable", least), ("maxUnavailable", most)):
+        yield from int_or_percent(given, f"spec.{key}")
+        yield from _at_most_all(given, f"spec.{key}")
     if spec.get("selector") is not None:
         yield from label_selector(spec["selector"], "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")

@@ -20,8 +20,11 @@ def bind(backend: Backend, resource: Resource, namespace: str, body: Object, *, 
     name = (body.get("metadata") or {}).get("name", "")
     target = body.get("target") or {}
     node = target.get("name")
-    if target.get("kind") not in {None, "", "Node"} or not node:
-        raise faults.bad_request("a binding needs a target of kind Node with a name")
+    if target.get("kind") not in {None, "", "Node"}:
+        why = f'target.kind: Unsupported value: "{target.get("kind")}": supported values: "Node", "<empty>"'
+        raise faults.Fault(500, "", why)
+    if not node:
+        raise faults.Fault(500, "", "target.name: Required value")
     entry = backend.entry(resource, namespace, name)
     if entry is None:
         raise faults.not_found(resource, name)
@@ -35,12 +38,12 @@ def bind(backend: Backend, resource: Resource, namespace: str, body: Object, *, 
             f"Precondition failed: UID in precondition: {asked}, UID in object meta: {meta['uid']}",
         )
     if meta.get("deletionTimestamp"):
-        raise faults.conflict(resource, name, f"pod {name} is being deleted, cannot be assigned to a host")
+        raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
     spec = value["spec"]
     if spec.get("nodeName"):
-        raise faults.conflict(resource, name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+        raise _refused(name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
     if spec.get("schedulingGates"):
-        raise faults.conflict(resource, name, f"pod {name} has non-empty .spec.schedulingGates")
+        raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
     spec["nodeName"] = node
     extra = (body.get("metadata") or {}).get("annotations")
     if extra:
@@ -53,6 +56,11 @@ def bind(backend: Backend, resource: Resource, namespace: str, body: Object, *, 
         backend.changed(resource, kept)
     success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return reply(success, status=201)
+
+
+def _refused(name: str, why: str) -> faults.Fault:
+    message = f'Operation cannot be fulfilled on pods/binding "{name}": {why}'
+    return faults.Fault(409, "Conflict", message, details={"name": name, "kind": "pods/binding"})
 
 
 def _mark_scheduled(value: Object, now: str) -> None:

@@ -178,6 +178,10 @@ def read_options(call: Call) -> Options:
 def options_from(body: Object, query: dict[str, str] | None = None) -> Options:
     """Return the options that a ``DeleteOptions`` object and a query spell."""
     query = query or {}
+    if body.get("kind") not in {None, "", "DeleteOptions"}:
+        raise faults.bad_request(
+            f"expect delete options, got {body.get('apiVersion')}, Kind={body.get('kind')}"
+        )
     try:
         conform(body, facts().definition(_DEFINITION))
     except Mismatch as error:

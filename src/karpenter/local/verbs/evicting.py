@@ -29,6 +29,9 @@ _RETRY = 10
 def evict(backend: Backend, call: Call) -> Response:
     """Delete a pod if every budget that covers it allows one more disruption."""
     body = read(call.request, "Eviction").value
+    name = (body.get("metadata") or {}).get("name")
+    if name not in {None, "", call.name}:
+        raise faults.bad_request("name in URL does not match name in Eviction object")
     entry = backend.entry(call.resource, call.namespace, call.name)
     if entry is None:
         raise faults.not_found(call.resource, call.name)
@@ -38,7 +41,7 @@ def evict(backend: Backend, call: Call) -> Response:
         budgets = _covering(backend, entry)
         if len(budgets) > 1:
             why = "This pod has more than one PodDisruptionBudget"
-            raise faults.internal(f"{why}, which the eviction subresource does not support.")
+            raise faults.Fault(500, "", f"{why}, which the eviction subresource does not support.")
         for budget in budgets:
             _spend(backend, budget, pod, dry_run=options.dry_run)
     if not options.dry_run:

@@ -43,7 +43,8 @@ def get(backend: Backend, call: Call, view: View) -> Response:
 def list_(backend: Backend, call: Call, view: View) -> Response:
     """Return the objects that the call selects."""
     chosen = selector(backend, call)
-    limit = _limit(call)
+    limit = _number(call, "limit")
+    _number(call, "timeoutSeconds")
     token = call.request.parameter("continue")
     revision = _revision(backend, call, continuing=bool(token))
     after = ""
@@ -79,15 +80,15 @@ def _entries(
     return found, revision
 
 
-def _limit(call: Call) -> int:
-    text = call.request.parameter("limit")
+def _number(call: Call, name: str) -> int:
+    text = call.request.parameter(name)
     if not text:
         return 0
     try:
-        limit = int(text)
+        number = int(text)
     except ValueError:
         raise faults.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
-    return max(limit, 0)
+    return max(number, 0)
 
 
 def _revision(backend: Backend, call: Call, *, continuing: bool) -> int:
@@ -130,7 +131,8 @@ def too_large(asked: int, newest: int) -> faults.Fault:
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1,
     }
-    return faults.Fault(504, "Timeout", f"Timeout: {message}", details=details)
+    headers = (("retry-after", "1"),)
+    return faults.Fault(504, "Timeout", f"Timeout: {message}", details=details, headers=headers)
 
 
 def _render_token(token: Token) -> str:

@@ -7,23 +7,25 @@ from typing import TYPE_CHECKING, Any
 from karpenter.local import bodies, faults, options
 from karpenter.local.complaints import bad
 from karpenter.local.custom.definition import ScalePaths
+from karpenter.local.managed.owners import Conflicts
+from karpenter.local.managed.tracker import Author
 from karpenter.local.presenting import reply
 from karpenter.local.schema.conform import Mismatch, conform
 from karpenter.local.schema.facts import facts
 from karpenter.local.tables.columns import dig, selector
+from karpenter.local.verbs import applying
 from karpenter.local.verbs.patching import change, languages, read_patch
 from karpenter.local.writing import Intent, update
 
 if TYPE_CHECKING:
     from karpenter.kube.transport import Response
     from karpenter.local.backend import Backend
-    from karpenter.local.entry import Object
+    from karpenter.local.entry import Entry, Object
     from karpenter.local.request import Call
     from karpenter.local.views import View
 
 _BUILT_IN = ScalePaths(spec="spec.replicas", status="status.replicas")
 _DEFINITION = "io.k8s.api.autoscaling.v1.Scale"
-_APPLY = "application/apply-patch+yaml"
 
 
 def scale(backend: Backend, call: Call, view: View) -> Response:
@@ -41,6 +43,8 @@ def scale(backend: Backend, call: Call, view: View) -> Response:
     value = old.object()
     if call.verb == "get":
         return reply(render(call, paths, value))
+    if bodies.media_type(call.request.header("content-type")) == applying.LANGUAGE:
+        return _applied(backend, call, paths, old)
     if wanted is None:
         wanted = _patched(call, render(call, paths, value))
     _check(call, wanted, value)
@@ -52,6 +56,26 @@ def scale(backend: Backend, call: Call, view: View) -> Response:
         subresource="scale",
     )
     entry = update(backend, stored, value, old, intent)
+    return reply(render(call, paths, entry.object()))
+
+
+def _applied(backend: Backend, call: Call, paths: ScalePaths, old: Entry) -> Response:
+    """Let a client own the number of replicas, through the scale."""
+    given = bodies.parse_yaml(call.request.body).value
+    wanted = _conformed(call, given if isinstance(given, dict) else {})
+    stored, live = backend.kept(call.resource), old.object()
+    _check(call, wanted, live)
+    part: Object = {}
+    _set(part, paths.spec, wanted["spec"].get("replicas", 0))
+    author = Author(call.request.parameter("fieldManager"), call.resource.api_version, "scale")
+    try:
+        result = backend.owners.apply(stored, live, part, author, force=call.flag("force"))
+    except Conflicts as conflicts:
+        raise faults.apply_conflict(conflicts.causes) from None
+    intent = Intent(
+        manager=author.manager, dry_run=call.dry_run, subresource="scale", applied=result.managers
+    )
+    entry = update(backend, stored, backend.normal(stored, result.value), old, intent)
     return reply(render(call, paths, entry.object()))
 
 
@@ -92,7 +116,7 @@ def _read(call: Call) -> Object:
 def _patched(call: Call, current: Object) -> Object:
     bodies.check_size(call.request)
     language = bodies.media_type(call.request.header("content-type"))
-    if language not in languages(call.resource) or language == _APPLY:
+    if language not in languages(call.resource):
         raise faults.Fault(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
     body = read_patch(call.request.body, language)
     return _conformed(call, change(language, current, body, facts().definition(_DEFINITION)))

@@ -44,7 +44,7 @@ class Watch:
         self._seconds = _seconds(call)
         self._until = self._next_bookmark = 0.0
         self._prefix = f"{call.namespace}/" if call.namespace else ""
-        asked = parse_revision(call.request.parameter("resourceVersion"))
+        asked = _asked(call)
         if _wants_initial(call):
             self._first: Sequence[Entry] = current(backend, call, self._selector)
             self._after = backend.store.revision
@@ -190,6 +190,14 @@ def _wants_initial(call: Call) -> bool:
     if given:
         return given.lower() in {"true", "1"}
     return call.request.parameter("resourceVersion") in {"", "0"}
+
+
+def _asked(call: Call) -> int:
+    """Return the revision to start after; what is no number is, oddly, the API's own fault."""
+    try:
+        return parse_revision(call.request.parameter("resourceVersion"))
+    except faults.Fault as fault:
+        raise faults.Fault(500, "", fault.message.removeprefix("invalid resource version: ")) from None
 
 
 def _seconds(call: Call) -> float:
