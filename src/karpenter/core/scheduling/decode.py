@@ -77,7 +77,7 @@ class ClaimFitting:
     def narrowed(self, bits: int) -> ClaimFitting:
         """Return the same with fewer offerings."""
         found = copy(self)
-        found._bits = bits
+        found._bits = bits  # noqa: SLF001  one of us
         return found
 
     def type_names(self) -> tuple[str, ...]:

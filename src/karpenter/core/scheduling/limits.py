@@ -2,10 +2,11 @@
 Pool limits: how much a pool may still launch, exactly, while claims are still being filled.
 
 A claim has no size until it is launched, so what it takes of a limit is settled by its
-anchor: the cheapest type that holds its pods and that the limit can bear. As pods join, the
-anchor may grow. At the end, what is left of a limit is shared out among the claims as
-freedom to become something larger than their anchor. So the largest machines that all
-claims could become never exceed the limit together, and no pod is refused while there is room.
+footing: the cheapest type that holds its pods and that the limit can bear, or as many of the
+cheapest as the pool's least choice of values needs. As pods join, the footing may grow. At
+the end, what is left of a limit is shared out among the claims as freedom to become something
+larger than their footing. So the largest machines that all claims could become never exceed
+the limit together, and no pod is refused while there is room.
 
 As long as even the largest machine for every claim would stay within the limit, none of this
 is needed and nothing is asked.
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.states import State
     from karpenter.core.scheduling.templates import Template
 
 
@@ -59,11 +59,11 @@ class Ledger:
         """Whether one more claim of the largest type might exceed a limit."""
         return bool(((len(self._claims) + 1) * self._largest > self._spare).any())
 
-    def tighten(self, anchor_of: Callable[[int], int]) -> None:
-        """Begin to count exactly; `anchor_of` gives the anchor of every claim opened so far."""
+    def tighten(self, footing_of: Callable[[int], list[int]]) -> None:
+        """Begin to count exactly; `footing_of` gives the footing of every claim opened so far."""
         self.is_exact = True
         for claim in self._claims:
-            self.take(claim, anchor_of(claim))
+            self.take(claim, footing_of(claim))
 
     def opened(self, claim: int) -> None:
         """Note a new claim."""
@@ -76,10 +76,11 @@ class Ledger:
         most = self._spare + (self._taken.get(claim, 0) if claim is not None else 0)
         return np.asarray((self._capacity <= most[:, None]).all(axis=0), bool)
 
-    def take(self, claim: int, kind: int) -> None:
-        """Let a claim take as much of the limit as one machine of a type."""
-        self._spare = self._spare + self._taken.get(claim, 0) - self._capacity[:, kind]
-        self._taken[claim] = self._capacity[:, kind]
+    def take(self, claim: int, kinds: list[int]) -> None:
+        """Let a claim take as much of the limit as any one of some types needs."""
+        wanted = self._capacity[:, kinds].max(axis=1, initial=0)
+        self._spare = self._spare + self._taken.get(claim, 0) - wanted
+        self._taken[claim] = wanted
 
     def freedom(self) -> dict[int, NDArray[np.bool_]]:
         """Return the types that every claim may become when what is left is shared out fairly."""
@@ -92,17 +93,6 @@ class Ledger:
             largest = self._capacity[:, allowed].max(axis=1, initial=0)
             spare -= np.maximum(largest - self._taken[claim], 0)
         return found
-
-
-def anchor(state: State, total: Sequence[int], allowed: NDArray[np.bool_]) -> int | None:
-    """Return the cheapest type of a state that has room for `total` and is allowed."""
-    universe = state.template.universe
-    flags = universe.flags(state.bits)
-    fine = allowed & (universe.room >= np.array(total)).all(axis=1)
-    candidates = np.flatnonzero(flags & fine[universe.owner])
-    if not len(candidates):
-        return None
-    return int(universe.owner[candidates[universe.price[candidates].argmin()]])
 
 
 def ledgers(templates: Sequence[Template]) -> Mapping[int, Ledger]:

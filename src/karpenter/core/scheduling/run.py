@@ -20,9 +20,9 @@ from karpenter.core.model.ports import first_clash
 from karpenter.core.scheduling.bins import Claims, Nodes
 from karpenter.core.scheduling.choices import Choices
 from karpenter.core.scheduling.domains import Kind
-from karpenter.core.scheduling.limits import anchor, ledgers
+from karpenter.core.scheduling.limits import ledgers
 from karpenter.core.scheduling.nodekinds import NodeKinds, asked_keys
-from karpenter.core.scheduling.scarce import Reservations, falls_short, fitting, variety
+from karpenter.core.scheduling.scarce import Reservations, falls_short, fitting, footing, variety
 from karpenter.core.scheduling.states import State, States
 from karpenter.core.scheduling.universe import amounts_of
 
@@ -73,6 +73,7 @@ class Run:
         self.quiet = np.array([node.quiet for node in problem.nodes], bool)
         self.states = States(encoded.well_known)
         self.claims = Claims(len(encoded.axis))
+        self._nothing = (0,) * len(encoded.axis)
         self.moves: list[Move] = []
         self.least: dict[int, dict[str, int]] = {}
         self.relaxed: set[int] = set()
@@ -163,11 +164,13 @@ class Run:
         """Put pods on a claim, which thereby becomes `state`."""
         changed = state is not self.claims.states[claim]
         self.claims.take(claim, state, wish.of.vector, count)
-        self._keep_within_limits(claim, state)
         if state.template.reserves:
-            bits = fitting(state, self.claims.total(claim, wish.of.want, 0))
+            bits = self._within_limits(claim, state, self.claims.total(claim, wish.of.want, 0))
             found = self.reservations.obtainable(claim, state.template, bits)
             self.reservations.hold(claim, found or frozenset())
+        ledger = self.ledgers.get(state.template.number)
+        if ledger is not None and ledger.is_exact:
+            ledger.take(claim, self._footing(claim))
         number = self.nodes.count + claim
         self._record(wish, number, count)
         for group in self.counting(wish):
@@ -241,22 +244,16 @@ class Run:
         """Whether every pod on a claim of this template needs an exact look at its types."""
         ledger = self.ledgers.get(template.number)
         if ledger is not None and not ledger.is_exact and ledger.is_tight():
-            ledger.tighten(self._anchor)
+            ledger.tighten(self._footing)
         return bool(template.min_values) or template.reserves or (ledger is not None and ledger.is_exact)
 
-    def _anchor(self, claim: int) -> int:
+    def _footing(self, claim: int) -> list[int]:
+        """Return the types by which a claim counts against its pool's limits."""
         state = self.claims.states[claim]
-        everything = np.ones(len(state.template.pool.types), bool)
-        found = anchor(state, self.claims.used[:, claim].tolist(), everything)
-        assert found is not None
-        return found
-
-    def _keep_within_limits(self, claim: int, state: State) -> None:
-        ledger = self.ledgers.get(state.template.number)
-        if ledger is not None and ledger.is_exact:
-            found = anchor(state, self.claims.used[:, claim].tolist(), ledger.bearable(claim))
-            assert found is not None
-            ledger.take(claim, found)
+        bits = self._within_limits(claim, state, self.claims.total(claim, self._nothing, 0))
+        if state.template.reserves:
+            bits = self.reservations.usable(self.reservations.held(claim), state.template, bits)
+        return footing(state.template, bits, self.least.get(claim, {}))
 
     # What is shared.
 
@@ -278,12 +275,17 @@ class Run:
         bits = self._buyable(claim, state, total)
         return bool(bits) and not falls_short(variety(state.template, bits), self.least.get(claim, {}))
 
-    def _buyable(self, claim: int | None, state: State, total: Sequence[int]) -> Bits:
-        """Return what a claim could be bought as, limits and reservations considered."""
+    def _within_limits(self, claim: int | None, state: State, total: Sequence[int]) -> Bits:
+        """Return the offerings of a state that hold `total` and that the pool's limits can bear."""
         bits = fitting(state, total)
         ledger = self.ledgers.get(state.template.number)
         if ledger is not None and ledger.is_exact:
             bits = state.template.universe.keep_types(bits, ledger.bearable(claim))
+        return bits
+
+    def _buyable(self, claim: int | None, state: State, total: Sequence[int]) -> Bits:
+        """Return what a claim could be bought as, limits and reservations considered."""
+        bits = self._within_limits(claim, state, total)
         if not state.template.reserves:
             return bits
         held = self.reservations.obtainable(claim, state.template, bits)
@@ -296,7 +298,7 @@ class Run:
         bits = self._buyable(None, state, wish.of.want)
         if not bits:
             if template.reserves and self.reservations.strict:
-                fine = fitting(state, wish.of.want)
+                fine = self._within_limits(None, state, wish.of.want)
                 self.must_wait |= bool(fine) and self.reservations.obtainable(None, template, fine) is None
             return None
         found = variety(template, bits)

@@ -43,6 +43,24 @@ def falls_short(found: Mapping[str, int], least: Mapping[str, int]) -> bool:
     return any(found[key] < wanted for key, wanted in least.items())
 
 
+def footing(template: Template, bits: Bits, least: Mapping[str, int]) -> list[int]:
+    """Return the cheapest type in `bits`, or as many of the cheapest as the least choice of values needs."""
+    universe = template.universe
+    candidates = np.flatnonzero(universe.flags(bits))
+    order = candidates[np.argsort(universe.price[candidates], kind="stable")]
+    found: list[int] = []
+    seen: dict[str, set[str]] = {key: set() for key in least}
+    for kind in dict.fromkeys(universe.owner[order].tolist()):
+        values = {key: universe.types[kind].requirements[key].values for key in least}
+        if not found or any(len(seen[key]) < least[key] and not values[key] <= seen[key] for key in least):
+            found.append(kind)
+            for key in least:
+                seen[key] |= values[key]
+        if all(len(seen[key]) >= least[key] for key in least):
+            break
+    return found
+
+
 class Reservations:
     """Reserved machines: how many are left of each reservation, and which claims hold one."""
 

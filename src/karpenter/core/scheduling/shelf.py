@@ -39,7 +39,7 @@ class Shelf:
     """The offerings of some instance types, numbered."""
 
     def __init__(self, types: tuple[InstanceType, ...], absent: frozenset[str]) -> None:
-        """Number the offerings of `types`; a key in `absent` that a type does not name is a label it lacks."""
+        """Number the offerings of `types`, which lack a label in `absent` unless they name it."""
         self.types = types
         self.offerings: list[Offering] = []
         owner: list[int] = []

@@ -28,7 +28,8 @@ class Stepper:
 
     def __init__(self, run: Run, wishes: Sequence[Wish]) -> None:
         self._run = run
-        self._fronts = [_Front(run, wish) for wish in wishes]
+        changes: list[int] = []
+        self._fronts = [_Front(run, wish, changes) for wish in wishes]
 
     def place(self, count: int) -> int:
         """Place up to `count` pods; return how many are left."""
@@ -67,9 +68,13 @@ class _Row:
 class _Front:
     """The bins that may still take a pod of one wish."""
 
-    def __init__(self, run: Run, wish: Wish) -> None:
+    def __init__(self, run: Run, wish: Wish, changes: list[int]) -> None:
         self._run = run
         self._wish = wish
+        self._changes = changes
+        """Claims that took a pod, through whichever front."""
+
+        self._heard = 0
         self._nodes = np.zeros(0, np.int64)
         self._rows: dict[int, _Row] = {}
         self._seen = 0
@@ -107,6 +112,7 @@ class _Front:
         if self._seen < run.claims.count:
             self._notice(run.claims.with_room(wish.of.want, self._seen))
             self._seen = run.claims.count
+        self._catch_up()
         passed: list[tuple[_Row, int, int]] = []
         found = False
         while (place := self._emptiest()) is not None:
@@ -134,6 +140,15 @@ class _Front:
             mine = states == number
             self._row(number).add(claims[mine], pods[mine])
 
+    def _catch_up(self) -> None:
+        """Take note of claims that have changed through another reading of the same pods."""
+        for claim in sorted(set(self._changes[self._heard :])):
+            for row in self._rows.values():
+                row.pods[row.claims == claim] = _TAKEN
+            if not self._is_closed(claim):
+                self._notice(np.array([claim], np.int64))
+        self._heard = len(self._changes)
+
     def _row(self, number: int) -> _Row:
         if number not in self._rows:
             self._rows[number] = _Row()
@@ -155,6 +170,8 @@ class _Front:
 
     def _moved(self, row: _Row, position: int, number: int) -> None:
         """Note that a claim has taken a pod and is in this state now."""
+        self._changes.append(int(row.claims[position]))
+        self._heard = len(self._changes)
         if self._rows.get(number) is row:
             row.pods[position] += 1
             return
@@ -177,6 +194,7 @@ class _Front:
             if opening is not None:
                 claim = run.open(opening)
                 run.put_on_claim(wish, claim, opening.state)
+                self._changes.append(claim)
                 return True
             if run.must_wait:
                 return False

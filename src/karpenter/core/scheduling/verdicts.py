@@ -15,7 +15,6 @@ import numpy as np
 from karpenter.core.model.resources import CPU, render_amount
 from karpenter.core.model.taints import first_untolerated
 from karpenter.core.scheduling.domains import Kind
-from karpenter.core.scheduling.limits import anchor
 from karpenter.core.scheduling.plan import Reason, Refusal
 from karpenter.core.scheduling.scarce import falls_short, fitting, variety
 
@@ -123,11 +122,9 @@ def _limits(run: Run, wish: Wish, template: Template) -> Iterator[tuple[str, str
         yield "LimitReached", "the pool's limit on nodes is reached"
     state = run.states.step(run.base(template), wish.requirements)
     run.is_scarce(template)  # from here on the limit is counted exactly, if it can bind at all
-    if (
-        state is None
-        or not state.fits(wish.of.want)
-        or anchor(state, wish.of.want, ledger.bearable(None)) is not None
-    ):
+    if state is None or not state.fits(wish.of.want):
+        return
+    if template.universe.keep_types(fitting(state, wish.of.want), ledger.bearable(None)):
         return
     told = ", ".join(
         f"{name} {render_amount(name, max(amount, 0))}" for name, amount in ledger.left().items()
@@ -187,7 +184,7 @@ def _hosts(run: Run, wish: Wish) -> Iterator[tuple[str, str]]:
         for group in near:
             yield (
                 "PodAffinityNotMet",
-                f"the pod must share a node with pods matching {group.spec.selector}, and no such node has room",
+                f"the pod must share a node with pods matching {group.spec.selector}; no such node has room",
             )
 
 
@@ -244,7 +241,8 @@ def _demand(group: Group) -> str:
     selector, key = group.spec.selector, group.key
     match group.kind:
         case Kind.SPREAD:
-            return f"topology spread over {key} allows a skew of {group.spec.max_skew} for pods matching {selector}"
+            skew = group.spec.max_skew
+            return f"topology spread over {key} allows a skew of {skew} for pods matching {selector}"
         case Kind.NEAR:
             return f"pod affinity wants a {key} that has pods matching {selector}"
         case Kind.APART:
