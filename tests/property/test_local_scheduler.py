@@ -15,7 +15,7 @@ from tests.unit.local.scheduler.worlds import HOSTNAME, ZONE, World, affinity, n
 APPS = ("web", "db")
 ZONES = ("a", "b", "c")
 
-rules = st.sampled_from(
+rules: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [
         {},
         {"affinity": affinity("podAffinity", near("web"))},

@@ -19,7 +19,7 @@ def claim(
 ) -> PersistentVolumeClaim:
     """Return a claim; with a volume, it is bound."""
     notes = {"pv.kubernetes.io/bind-completed": "yes"} if volume else {}
-    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    meta: dict[str, Any] = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
     meta["annotations"] = {**notes, **more.pop("annotations", {})}
     if more.pop("leaving", False):
         meta["deletionTimestamp"] = "2025-01-01T00:00:00Z"
@@ -87,7 +87,10 @@ def know(world: World, *things: PersistentVolumeClaim | PersistentVolume | Stora
     return world
 
 
-HELD: dict[str, Any] = {"claimRef": {"namespace": "default", "name": "data", "uid": "uid-data"}, "phase": "Bound"}
+HELD: dict[str, Any] = {
+    "claimRef": {"namespace": "default", "name": "data", "uid": "uid-data"},
+    "phase": "Bound",
+}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+"""What happens to those whose owners go."""
+
+from typing import Any
+
+import pytest
+
+from karpenter.api.meta import OwnerReference
+from karpenter.local.controllers.ownergraph import (
+    FOREGROUND,
+    ORPHAN,
+    Delete,
+    DropFinalizer,
+    DropOwners,
+    Graph,
+    Thing,
+    decide,
+)
+
+
+def thing(uid: str, *owners: str, blocks: bool = True, **more: Any) -> Thing:
+    """Return an object that belongs to others, by their uids."""
+    return Thing(
+        api_version="v1",
+        kind="Thing",
+        namespace="default",
+        name=uid,
+        uid=uid,
+        owners=tuple(OwnerReference(uid=each, name=each, block_owner_deletion=blocks) for each in owners),
+        **more,
+    )
+
+
+def graph(*things: Thing) -> Graph:
+    """Return what is known of some objects."""
+    found = Graph()
+    for each in things:
+        found.put(each)
+    return found
+
+
+WAITING = thing("boss", finalizers=(FOREGROUND,), leaving=True)
+
+
+@pytest.mark.parametrize(
+    ("known", "about", "absent", "expected"),
+    [
+        pytest.param([thing("a")], "a", [], [], id="nobody's"),
+        pytest.param([thing("boss"), thing("a", "boss")], "a", [], [], id="its owner is there"),
+        pytest.param(
+            [thing("a", "boss")], "a", [], [], id="its owner is not known, and not known to be gone"
+        ),
+        pytest.param([thing("a", "boss")], "a", ["boss"], ["delete Background"], id="its owner is gone"),
+        pytest.param(
+            [thing("a", "boss", finalizers=(ORPHAN,))],
+            "a",
+            ["boss"],
+            ["delete Orphan"],
+            id="it leaves its own behind",
+        ),
+        pytest.param([thing("a", "boss", leaving=True)], "a", ["boss"], [], id="it is going already"),
+        pytest.param(
+            [thing("other"), thing("a", "boss", "other")],
+            "a",
+            ["boss"],
+            ["drop boss"],
+            id="one of two owners is gone",
+        ),
+        pytest.param(
+            [thing("a", "boss", "other")], "a", ["boss", "other"], ["delete Background"], id="both are gone"
+        ),
+        pytest.param(
+            [WAITING, thing("a", "boss")], "a", [], ["delete Background"], id="its owner waits for it"
+        ),
+        pytest.param(
+            [WAITING, thing("a", "boss"), thing("child", "a")],
+            "a",
+            [],
+            ["delete Foreground"],
+            id="and it has some of its own",
+        ),
+        pytest.param(
+            [WAITING, thing("other"), thing("a", "boss", "other")],
+            "a",
+            [],
+            ["drop boss"],
+            id="one of two owners waits",
+        ),
+        pytest.param([WAITING, thing("a", "boss")], "boss", [], [], id="an owner waits"),
+        pytest.param([WAITING], "boss", [], [f"unhold {FOREGROUND}"], id="until nobody is left"),
+        pytest.param(
+            [WAITING, thing("a", "boss", blocks=False)],
+            "boss",
+            [],
+            [f"unhold {FOREGROUND}"],
+            id="that would hold it",
+        ),
+        pytest.param(
+            [thing("boss", finalizers=(ORPHAN,), leaving=True), thing("a", "boss")],
+            "boss",
+            [],
+            ["drop boss", f"unhold {ORPHAN}"],
+            id="an owner leaves its own behind",
+        ),
+    ],
+)
+def test_decide(known: list[Thing], about: str, absent: list[str], expected: list[str]) -> None:
+    """An object goes with its last owner, in the order and manner that its owner asked for."""
+    found = graph(*known)
+    target = found.find(about)
+    assert target is not None
+
+    told = []
+    for action in decide(found, target, absent):
+        match action:
+            case Delete(propagation=propagation):
+                told.append(f"delete {propagation}")
+            case DropOwners(uids=uids):
+                told.append(f"drop {' '.join(uids)}")
+            case DropFinalizer(finalizer=finalizer):
+                told.append(f"unhold {finalizer}")
+    assert told == expected
+
+
+def test_who_is_to_be_looked_at() -> None:
+    """A change concerns the object itself, those that belong to it, and an owner that waits for it."""
+    found = graph(thing("boss"), thing("a", "boss"), thing("b", "boss"))
+
+    assert found.put(thing("lonely")) == []
+    assert found.put(WAITING) == ["boss", "a", "b"]
+    assert found.put(thing("a", "boss", leaving=True)) == ["a", "boss"]
+    assert found.remove("a") == ["boss"]
+    assert found.remove("boss") == ["b"]
+    assert found.remove("boss") == []
+
+
+def test_owners_that_change() -> None:
+    """Who belongs to whom follows the references as they are now."""
+    found = graph(thing("boss"), thing("a", "boss"))
+    found.put(thing("a", "other"))
+
+    assert found.dependents("boss") == []
+    assert [each.uid for each in found.dependents("other")] == ["a"]

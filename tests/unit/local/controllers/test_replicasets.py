@@ -1,0 +1,85 @@
+"""How many pods a replica set makes or deletes, and what it says of itself."""
+
+from typing import Any
+
+import pytest
+
+from karpenter.api.pod import Pod
+from karpenter.local.controllers.replicasets import BURST, change, status, wanted
+
+from .objects import NOW, at, pod, workload
+
+
+@pytest.mark.parametrize(
+    ("count", "mine", "create", "delete"),
+    [
+        pytest.param(2, [], 2, [], id="too few"),
+        pytest.param(1, [pod("a")], 0, [], id="enough"),
+        pytest.param(1, [pod("a"), pod("b", ready=False)], 0, ["b"], id="too many"),
+        pytest.param(
+            2, [pod("a"), pod("b", leaving=True), pod("c", phase="Failed")], 1, [], id="some do not count"
+        ),
+        pytest.param(BURST + 1, [], BURST, [], id="not all at once"),
+    ],
+)
+def test_change(count: int, mine: list[Pod], create: int, delete: list[str]) -> None:
+    """The difference between wanted and active is made up for."""
+    todo = change(count, mine, [])
+
+    assert (todo.create, [each.name for each in todo.delete]) == (create, delete)
+
+
+def test_wanted_by_default() -> None:
+    """A set that does not say wants one pod."""
+    assert wanted(workload("ReplicaSet")) == 1
+
+
+@pytest.mark.parametrize(
+    ("owner", "mine", "expected"),
+    [
+        pytest.param(
+            {},
+            [],
+            {"replicas": 0, "terminatingReplicas": 0, "observedGeneration": 1},
+            id="nothing: zeros are left out",
+        ),
+        pytest.param(
+            {"minReadySeconds": 60},
+            [
+                pod("a", labels={"app": "web"}),
+                pod("b", ready_for=5),
+                pod("c", ready=False),
+                pod("d", leaving=True),
+            ],
+            {
+                "replicas": 3,
+                "fullyLabeledReplicas": 1,
+                "readyReplicas": 2,
+                "availableReplicas": 1,
+                "terminatingReplicas": 1,
+                "observedGeneration": 1,
+            },
+            id="every count",
+        ),
+    ],
+)
+def test_status(owner: dict[str, Any], mine: list[Pod], expected: dict[str, Any]) -> None:
+    """The status counts pods by how far they have come."""
+    assert status(workload("ReplicaSet", **owner), mine, failure="", now=NOW) == expected
+
+
+def test_failure() -> None:
+    """A refusal by the API server shows in a condition, until it is overcome."""
+    owner = workload("ReplicaSet")
+    failed = status(owner, [], failure="exceeded quota", now=NOW)
+    assert failed["conditions"] == [
+        {
+            "type": "ReplicaFailure",
+            "status": "True",
+            "reason": "FailedCreate",
+            "message": "exceeded quota",
+            "lastTransitionTime": at(0),
+        }
+    ]
+
+    assert "conditions" not in status({**owner, "status": failed}, [], failure="", now=NOW)
