@@ -6,26 +6,24 @@ Works on plain data and a plain schema, for any definition, ours or not. The usu
 problems are those of a Kubernetes API server.
 
 Knows nothing of our kinds, of storage or of HTTP. Metadata other than names is left to the caller.
+
+Names are loaded when they are asked for, since whoever only wants to state a problem
+(:mod:`.problems`, :mod:`.paths`) has no use for the parts that evaluate rules.
 """
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from karpenter.api.schema.correlation import ABSENT
-from karpenter.api.schema.defaulting import fill_in
-from karpenter.api.schema.lists import check_lists
-from karpenter.api.schema.problems import (
-    NOT_SUPPORTED,
-    REQUIRED,
-    TOO_LONG,
-    TOO_MANY,
-    TYPE_INVALID,
-    FieldProblem,
-    invalid,
-)
-from karpenter.api.schema.pruning import take_out_unknown
-from karpenter.api.schema.rules import check_rules, find_bad_rules, has_rules
-from karpenter.api.schema.structural import Rule, Schema, load
-from karpenter.api.schema.values import check_value
+if TYPE_CHECKING:
+    from karpenter.api.schema.correlation import ABSENT
+    from karpenter.api.schema.defaulting import fill_in
+    from karpenter.api.schema.judging import check
+    from karpenter.api.schema.lists import check_lists
+    from karpenter.api.schema.problems import FieldProblem
+    from karpenter.api.schema.pruning import take_out_unknown
+    from karpenter.api.schema.rules import check_rules, find_bad_rules
+    from karpenter.api.schema.structural import Rule, Schema, load
+    from karpenter.api.schema.values import check_value
 
 __all__ = [
     "ABSENT",
@@ -42,21 +40,24 @@ __all__ = [
     "take_out_unknown",
 ]
 
-_BLOCKING = frozenset({NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID})
-_NOT_CHECKED = (
-    "some validation rules were not checked because the object was invalid; "
-    "correct the existing errors to complete validation"
-)
+_HOMES = {
+    "ABSENT": "correlation",
+    "FieldProblem": "problems",
+    "Rule": "structural",
+    "Schema": "structural",
+    "check": "judging",
+    "check_lists": "lists",
+    "check_rules": "rules",
+    "check_value": "values",
+    "fill_in": "defaulting",
+    "find_bad_rules": "rules",
+    "load": "structural",
+    "take_out_unknown": "pruning",
+}
 
 
-def check(schema: Schema, value: dict[str, Any], *, old: object = ABSENT) -> tuple[FieldProblem, ...]:
-    """
-    Return everything wrong with an object: its values, its lists, and the rules it breaks.
-
-    `old` is what an update replaces. Rules are not asked about an object whose shape is wrong, since
-    their answers would be about something else; the last problem then says so.
-    """
-    found = tuple(dict.fromkeys((*check_value(schema, value, old=old), *check_lists(schema, value))))
-    if any(problem.reason in _BLOCKING for problem in found):
-        return (*found, invalid("", None, _NOT_CHECKED)) if has_rules(schema) else found
-    return (*found, *check_rules(schema, value, old=old, root=True))
+def __getattr__(name: str) -> Any:
+    """Return one of the names above from the module that it lives in."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -5,14 +5,13 @@ Python's own engine is not used for the patterns of schemas: it takes exponentia
 them, and reads ``$`` and ``\d`` differently. The engine that comes with the CEL library does not.
 """
 
-from functools import lru_cache
-
-import cel
+from functools import cache, lru_cache
+from typing import Any
 
 from karpenter.api.errors import InvalidObject
+from karpenter.api.schema.engine import engine
 
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": "\\t\\n\\f\\r "}
-_PROGRAM = cel.compile("text.matches(pattern)")
 _LONGEST_KEPT = 512
 
 
@@ -31,9 +30,14 @@ def matches(pattern: str, text: str) -> bool:
 def _search(pattern: str, text: str) -> bool:
     clean = text.encode(errors="replace").decode()  # lone surrogates are not text to anyone else
     try:
-        return bool(_PROGRAM.execute({"text": clean, "pattern": to_ascii_classes(pattern)}))
+        return bool(_program().execute({"text": clean, "pattern": to_ascii_classes(pattern)}))
     except (RuntimeError, ValueError) as error:
         raise InvalidObject(subject="schema", problem=f"{pattern!r} is not a regular expression") from error
+
+
+@cache
+def _program() -> Any:
+    return engine().compile("text.matches(pattern)")
 
 
 _search_kept = lru_cache(maxsize=4096)(_search)

@@ -11,10 +11,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-import cel
 import msgspec
 
 from karpenter.api.errors import InvalidObject
+from karpenter.api.schema.engine import engine
 from karpenter.api.schema.functions import FUNCTIONS
 
 _OPERATORS = frozenset(
@@ -49,7 +49,9 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
             RuleFailed: if it has nothing to say, because a key is missing or a type is wrong.
         """
         try:
-            return self.compiled.execute(cel.Context(variables=variables, functions=dict(self.functions)))
+            return self.compiled.execute(
+                engine().Context(variables=variables, functions=dict(self.functions))
+            )
         except ZeroDivisionError as error:
             raise RuleFailed("division by zero") from error
         except KeyError as error:
@@ -97,7 +99,7 @@ def compile_program(source: str) -> Program:
         InvalidObject: if it is not CEL, or calls a function that is not known here.
     """
     try:
-        compiled = cel.compile(_with_our_functions(source))
+        compiled = engine().compile(_with_our_functions(source))
     except (ValueError, RuntimeError) as error:
         problem = f"not a CEL expression: {_first_sentence(str(error))}"
         raise InvalidObject(subject="rule", field=source, problem=problem) from error

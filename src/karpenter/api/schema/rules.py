@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import cel
 import msgspec
 
 from karpenter.api.errors import InvalidObject
 from karpenter.api.schema import paths, problems
 from karpenter.api.schema.correlation import ABSENT, old_item, old_member, unchanged
+from karpenter.api.schema.engine import engine
 from karpenter.api.schema.problems import OMITTED, FieldProblem, invalid
 from karpenter.api.schema.programs import Program, RuleFailed, compile_program
 from karpenter.api.schema.structural import Rule, Schema
@@ -115,7 +115,8 @@ def _variables_for(rule: Rule, subject: _Subject) -> dict[str, Any]:
     if not rule.optional_old_self:
         return subject.variables
     past = subject.variables.get("oldSelf")
-    had = cel.OptionalValue.of(past) if subject.has_past() else cel.OptionalValue.none()
+    optional = engine().OptionalValue
+    had = optional.of(past) if subject.has_past() else optional.none()
     return {**subject.variables, "oldSelf": had}
 
 
