@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.policy import PodDisruptionBudgetStatus
-from karpenter.core.model.selectors import EVERYTHING, NOTHING, SelectorError, parse_selector
+from karpenter.api.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
+from karpenter.core.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, parse_selector
 from karpenter.core.state.pods import can_be_evicted, is_active, is_ready
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.pod import Pod
-    from karpenter.api.policy import PodDisruptionBudget
-    from karpenter.core.model.selectors import Selector
     from karpenter.core.state.view import ClusterView
 
 _SHARE: Final = re.compile(r"([0-9]{1,9})(%?)")

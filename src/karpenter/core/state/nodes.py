@@ -22,7 +22,9 @@ from karpenter.api.labels import (
     NODES,
     REGISTERED,
 )
-from karpenter.api.node import Taint
+from karpenter.api.node import Node, Taint
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.pod import Pod
 from karpenter.core.model.resources import merge, parse_resources, pod_requests, subtract
 from karpenter.core.model.taints import is_passing, without
 from karpenter.core.state.pods import is_daemon
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-    from karpenter.api.node import Node
-    from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.api.pod import Pod
     from karpenter.core.state.view import ClusterView
 
 _KNOWN: Final = "state_nodes"

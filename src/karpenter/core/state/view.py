@@ -7,6 +7,7 @@ decides cannot tell the difference. Joined nodes are in :mod:`.nodes`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, Replicati
 from karpenter.core.state.pods import is_finished
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from datetime import datetime
 
     from karpenter.api.meta import Condition, Resource
