@@ -141,7 +141,10 @@ class KwokProvider:
     async def _class_of(self, claim: NodeClaim) -> timedelta | CloudError:
         """Return how long a machine of the claim's class takes to become a node, or why there can be none."""
         name = claim.spec.node_class_ref.name
-        found = await self._classes.node_class(name)
+        try:
+            found = await self._classes.node_class(name)
+        except CloudUnreachable as error:
+            return LaunchFailed(f"node class {name} cannot be read: {error}")
         if found is None or found.metadata.deletion_timestamp is not None:
             return InsufficientCapacity(because=f"node class {name} does not exist")
         condition = next((each for each in found.status.conditions if each.type == "Ready"), None)

@@ -81,6 +81,17 @@ async def test_a_class_that_cannot_launch(
     assert world.control.machines() == ()
 
 
+async def test_a_class_that_cannot_be_read() -> None:
+    """When the API server is away, the launch fails and can be repeated; what exists is found even so."""
+    world = World()
+    machine = await world.provider.launch(claim())
+    world.objects.unreadable = True
+    with pytest.raises(LaunchFailed, match="node class default cannot be read: the API server is away"):
+        await world.provider.launch(claim("two"))
+
+    assert (await world.provider.launch(claim())).provider_id == machine.provider_id
+
+
 async def test_a_claim_that_cannot_be_read_is_refused() -> None:
     """The user is told what is wrong with the claim, with a reason for its condition."""
     with pytest.raises(LaunchRefused, match="operator Gt") as caught:

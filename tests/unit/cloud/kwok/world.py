@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from random import Random
+from typing import TypeVar
 
 from karpenter.api import labels
 from karpenter.api.kwok import KWOKNodeClass, KWOKNodeClassSpec, KWOKNodeClassStatus
@@ -17,11 +18,13 @@ from karpenter.api.nodeclaim import (
 from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, PoolTemplateSpec
 from karpenter.base.aio.virtual import VirtualClock
 from karpenter.cloud.catalogs.kwok_format import parse_catalog
+from karpenter.cloud.errors import CloudUnreachable
 from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider
 from karpenter.cloud.kwok.seams import ObjectClasses, ObjectNodes
 from karpenter.core.model.catalog import Catalog
 from karpenter.testing.cluster_objects import ObjectsInMemory
 
+R = TypeVar("R", bound=Resource)
 Log = list[tuple[float, str, str]]
 """When what happened to which object."""
 
@@ -77,6 +80,13 @@ class Objects(ObjectsInMemory):
         super().__init__(*objects)
         self.log: Log = []
         self.failures = 0
+        self.unreadable = False
+
+    async def get(self, kind: type[R], name: str) -> R | None:
+        """Return an object, unless the API server is away."""
+        if self.unreadable:
+            raise CloudUnreachable("the API server is away")
+        return await super().get(kind, name)
 
     async def create(self, made: Resource) -> None:
         """Keep an object."""
