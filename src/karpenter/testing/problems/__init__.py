@@ -7,7 +7,8 @@ every kind of constraint, also contradictory ones. A :class:`Mix` leaves out wha
 not hold for.
 """
 
+from karpenter.testing.problems.described import described
 from karpenter.testing.problems.mix import EVERYTHING, Mix
 from karpenter.testing.problems.whole import problems
 
-__all__ = ["EVERYTHING", "Mix", "problems"]
+__all__ = ["EVERYTHING", "Mix", "described", "problems"]

@@ -11,6 +11,7 @@ from karpenter.api.pod import Pod
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter.testing.builders import problem, replicas
 from karpenter.testing.problems import demand, supply
+from karpenter.testing.problems.described import Invented
 from karpenter.testing.problems.mix import EVERYTHING, NAMESPACES, seldom
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ def problems(draw: st.DrawFn, mix: Mix = EVERYTHING) -> Problem:
     """Return a problem; every kind of thing in it is allowed by `mix`."""
     types = draw(supply.catalogues(mix))
     crowds = draw(_crowds(mix))
-    return problem(
+    whole = problem(
         *(each.pods for each in crowds),
-        pools=[draw(supply.pools(mix, types, n)) for n in range(draw(st.integers(1, mix.pools)))],
+        pools=[supply.draw_pool(draw, mix, types, n) for n in range(draw(st.integers(1, mix.pools)))],
         nodes=[draw(supply.nodes(mix, n)) for n in range(draw(st.integers(0, mix.nodes)))],
         daemons=[draw(demand.daemons(mix, n)) for n in range(draw(st.integers(0, 2)))] if mix.daemons else [],
         volumes={key: volume for each in crowds for key, volume in each.volumes.items()},
@@ -41,6 +42,7 @@ def problems(draw: st.DrawFn, mix: Mix = EVERYTHING) -> Problem:
         moved=[pod.key for each in crowds if each.moved for pod in each.pods],
         options=draw(_options()),
     )
+    return Invented(**{name: getattr(whole, name) for name in whole.__struct_fields__})
 
 
 @st.composite

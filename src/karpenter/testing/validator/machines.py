@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from karpenter.core.model.catalog import InstanceType
+    from karpenter.core.model.labels import Requirement
     from karpenter.core.scheduling.plan import Plan
     from karpenter.core.scheduling.problem import Pool, Problem
-    from karpenter.testing.validator.bins import NewBin
+    from karpenter.testing.validator.bins import Launch, NewBin
 
 _CENTS: Final = 1e-9
 
@@ -47,10 +48,18 @@ def labels_of(where: NewBin) -> Iterator[str]:
     for key, value in new.labels.items():
         if not new.requirements[key].allows(value):
             yield f"{where.name} has the label {key}={value} against its own requirements"
+        if any(not _states(launch, key).allows(value) for launch in where.launches):
+            yield f"{where.name} would not come up with the label {key}={value} everywhere"
     for wanted in pool.requirements:
         has = new.requirements[wanted.key].without_min_values()
         if has.intersect(wanted.without_min_values()) != has:
             yield f"{where.name} allows more of {wanted.key} than its pool {pool.name}"
+
+
+def _states(launch: Launch, key: str) -> Requirement:
+    return (
+        launch.offering.requirements if key in launch.offering.requirements else launch.kind.requirements
+    )[key]
 
 
 def types_of(where: NewBin) -> Iterator[str]:
