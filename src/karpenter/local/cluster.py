@@ -6,8 +6,9 @@ A whole cluster in one event loop: API server, controllers, scheduler and kubele
         await cluster.client.create(Pod, {...}, namespace="default")
 
 Under a virtual loop time jumps when everybody waits, and the same seed gives the same history, byte for
-byte. With ``http=True`` the server also listens on loopback for kubectl and other programs. This is the only
-place where the parts of the embedded cluster are built.
+byte. With ``http=True`` the server also listens on loopback for kubectl and other programs. With a
+``data_dir`` everything outlives the process. This is the only place where the parts of the embedded cluster
+are built.
 """
 
 from pathlib import Path
@@ -19,6 +20,7 @@ from karpenter.api.node import Node
 from karpenter.base.aio.bucket import TokenBucket
 from karpenter.base.aio.tasks import Supervisor
 from karpenter.base.clock import Clock, SystemClock
+from karpenter.base.hashing import hash_text
 from karpenter.kube.client import Client
 from karpenter.kube.inprocess import InProcess
 from karpenter.kube.recorder import Recorder
@@ -27,11 +29,13 @@ from karpenter.local.controllers.informers import Informers
 from karpenter.local.controllers.suite import Suite
 from karpenter.local.controllers.writer import Writer
 from karpenter.local.http import HttpFront
+from karpenter.local.journal import FileJournal
 from karpenter.local.kubelet.fleet import Fleet
 from karpenter.local.kubelet.machine import demo_node
 from karpenter.local.kubelet.settings import Settings
 from karpenter.local.scheduler.loop import Scheduler
 from karpenter.local.server import Server
+from karpenter.local.store import Store
 
 ZONES = ("local-1a", "local-1b", "local-1c")
 
@@ -51,10 +55,16 @@ class LocalCluster:
     ) -> None:
         self.clock = clock or SystemClock()
         self.seed = seed
-        self._data_dir = data_dir
         self._http = http
         self._port = port
-        self.server = Server(clock=self.clock, seed=seed)
+        store = Store()
+        self._journal: FileJournal | None = None
+        if data_dir is not None:
+            self._journal = FileJournal(data_dir)
+            self._journal.open(store)
+        # What was drawn before a restart must not be drawn again: uids are for ever.
+        drawn = seed if store.revision <= Store().revision else hash_text(f"{seed}/{store.revision}")
+        self.server = Server(clock=self.clock, store=store, seed=drawn)
         self.client = self.connect("kubectl")
         self._controllers = self.connect("kube-controller-manager")
         self._scheduling = self.connect("kube-scheduler")
@@ -102,6 +112,8 @@ class LocalCluster:
         await self._supervisor.stop()
         if self.front is not None:
             await self.front.stop()
+        if self._journal is not None:
+            await self._journal.close()
 
     def connect(self, agent: str) -> Client:
         """Return a client that calls the server in process, as fast as it can."""
