@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 SPOT_CHOICE: Final = 15
 """How many cheaper spot types there must be before one spot machine replaces another."""
 
+_FEW: Final = 24
+"""Up to so many machines it is also asked whether several cheaper ones would do instead of one."""
+
 _BALANCED: Final = 0.5
 """A move must save at least this share of the pool's cost per share of its disruption."""
 
@@ -68,7 +71,20 @@ class Consolidation:
 
     def decide(self, candidates: Sequence[Candidate]) -> Command | Refused:
         """Return the command to remove these machines, or why they stay."""
-        outcome = self._simulator.without(candidates)
+        found = self._decide(candidates, by_price=False)
+        if (
+            isinstance(found, Refused)
+            and found.code == "NoSaving"
+            and self._most > 1
+            and len(candidates) <= _FEW
+        ):
+            dearer = found
+            found = self._decide(candidates, by_price=True)
+            return dearer if isinstance(found, Refused) else found
+        return found
+
+    def _decide(self, candidates: Sequence[Candidate], *, by_price: bool) -> Command | Refused:
+        outcome = self._simulator.without(candidates, by_price=by_price)
         if outcome.stranded:
             first = outcome.stranded[0]
             more = len(outcome.stranded) - 1
@@ -77,14 +93,12 @@ class Consolidation:
                 "CannotMove", f"pod {first.pod} would have no other place{others}: {first.message}"
             )
         before = sum(candidate.price or 0.0 for candidate in candidates)
-        replacements = outcome.replacements
-        if len(replacements) > self._most:
-            return Refused("NoSaving", f"its pods would need {len(replacements)} new nodes")
-        found = self._priced(candidates, replacements, before)
+        if len(outcome.replacements) > self._most:
+            return Refused("NoSaving", f"its pods would need {len(outcome.replacements)} new nodes")
+        found = self._priced(candidates, outcome.replacements, before)
         if isinstance(found, Refused):
             return found
-        command = _command(candidates, found, outcome, before)
-        return self._balanced(candidates, command)
+        return self._balanced(candidates, _command(candidates, found, outcome, before))
 
     def _priced(
         self, candidates: Sequence[Candidate], replacements: Sequence[NewNode], before: float

@@ -9,9 +9,7 @@ from karpenter.core.model.labels import integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
-    from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.nodes import StateNode
@@ -45,11 +43,3 @@ def price_of(node: StateNode, catalog: Catalog) -> float | None:
     zone, bought = node.labels.get(ZONE), node.labels.get(CAPACITY_TYPE)
     prices = [o.price for o in kind.offerings if o.zone == zone and o.capacity_type == bought]
     return min(prices, default=None)
-
-
-def life_left(claim: NodeClaim, expires: datetime | None, now: datetime) -> float:
-    """Return the share of its life that a machine has before it; 1 when it does not expire."""
-    born = claim.metadata.creation_timestamp
-    if expires is None or born is None or expires <= born:
-        return 1.0
-    return max(0.0, min(1.0, (expires - now) / (expires - born)))

@@ -7,6 +7,7 @@ would have to move. Pods that wait already take part, so that savings never take
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,7 +37,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     plan: Plan
     replacements: tuple[NewNode, ...]
-    """New machines that take at least one of the moved pods."""
+    """New machines that are needed because of what goes."""
 
     moves: dict[str, str]
     stranded: tuple[Refusal, ...]
@@ -91,8 +92,26 @@ class Simulator:
         """Return whether none of a machine's pods was turned away before looking for a place."""
         return not any(pod.key in self._turned_away for pod in candidate.movable)
 
-    def without(self, candidates: Sequence[Candidate], *, savings: bool = True) -> Outcome:
-        """Return what becomes of the pods if these machines go; `savings` keeps them off quiet nodes."""
+    @cached_property
+    def _wanted_anyway(self) -> int:
+        """How many new machines the pods that wait need while every machine stays."""
+        pods = tuple(pod for pod in self._base.pods if pod.key not in self._homes)
+        located = (*self._base.located, *self._staying.values())
+        return (
+            len(solve(msgspec.structs.replace(self._base, pods=pods, located=located)).new_nodes)
+            if pods
+            else 0
+        )
+
+    def without(
+        self, candidates: Sequence[Candidate], *, savings: bool = True, by_price: bool = False
+    ) -> Outcome:
+        """
+        Return what becomes of the pods if these machines go.
+
+        `savings` keeps pods off quiet nodes; `by_price` looks for the cheapest new machines
+        instead of the fewest.
+        """
         gone = {candidate.name for candidate in candidates}
         moving = {pod.key for candidate in candidates for pod in candidate.movable}
         base = self._base
@@ -104,16 +123,27 @@ class Simulator:
             places=tuple(place for place in base.places if place.name not in gone),
             located=(*base.located, *(at for key, at in self._staying.items() if key not in moving)),
             moved=frozenset(moving),
+            options=msgspec.structs.replace(base.options, packing="price") if by_price else base.options,
         )
         plan = solve(problem)
         stranded = [refusal for refusal in plan.refusals if refusal.pod in moving]
         stranded += [self._turned_away[key] for key in sorted(moving) if key in self._turned_away]
         return Outcome(
             plan=plan,
-            replacements=tuple(node for node in plan.new_nodes if any(pod in moving for pod in node.pods)),
+            replacements=self._replacements(plan, moving),
             moves={pod: node for node, pods in plan.placed.items() for pod in pods if pod in moving},
             stranded=tuple(stranded),
         )
+
+    def _replacements(self, plan: Plan, moving: set[str]) -> tuple[NewNode, ...]:
+        """Return the new machines that are needed because of what goes."""
+        mine = [node for node in plan.new_nodes if any(pod in moving for pod in node.pods)]
+        others = (
+            [node for node in plan.new_nodes if node not in mine] if len(mine) < len(plan.new_nodes) else []
+        )
+        surplus = max(0, len(others) - self._wanted_anyway) if others else 0
+        others.sort(key=lambda node: -node.purchase.price)
+        return (*mine, *others[:surplus])
 
 
 def _quieted(nodes: Sequence[Existing], quiet: frozenset[str]) -> tuple[Existing, ...]:
