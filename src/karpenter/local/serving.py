@@ -80,7 +80,8 @@ async def embedded(wish: Wish, notice: Notice) -> AsyncIterator[Standing]:
 async def real(wish: Wish, notice: Notice) -> AsyncIterator[Standing]:
     """Run etcd and the programs of Kubernetes as child processes, with our kubelets."""
     directory = notice.directory / "real"
-    async with RealControlPlane(directory, binaries=find_binaries(), durable=wish.keep) as plane:
+    started = RealControlPlane(directory, binaries=find_binaries(), durable=wish.keep, port=wish.port)
+    async with started as plane:
         clock = SystemClock()
         cluster = await from_kubeconfig(str(plane.kubeconfig), environ={}, clock=clock)
         client = Client(

@@ -3,13 +3,14 @@ The real control plane as one thing that starts and stops.
 
 ``async with RealControlPlane(directory, binaries=find_binaries()) as plane`` yields when the API answers,
 with the ``default`` namespace there; on leaving, every process has ended. Certificates, tokens and the
-kubeconfig are made anew at each start; etcd's data and the service-account key stay in `directory` for the
-next one.
+kubeconfig are made anew at each start. A durable plane finds its data in `directory` again; any other begins
+empty.
 
 Which binaries exist is :mod:`.binaries`' question, which flags they take :mod:`.components`'.
 """
 
 import secrets
+import shutil
 import ssl
 from functools import partial
 from pathlib import Path
@@ -39,10 +40,11 @@ NAME = "karpenter-local"
 class RealControlPlane:
     """etcd, kube-apiserver and, where they were built, kube-controller-manager and kube-scheduler.
 
-    With `durable`, what was acknowledged survives a power cut; without, only a clean stop.
+    With `durable`, what was acknowledged is there at the next start, whatever happens; without, each start
+    is that of a new cluster. `port` is where the API listens; 0 is any free one.
     """
 
-    def __init__(self, directory: Path, *, binaries: Binaries, durable: bool = False) -> None:
+    def __init__(self, directory: Path, *, binaries: Binaries, durable: bool = False, port: int = 0) -> None:
         self.directory = directory
         self.kubeconfig = directory / "kubeconfig"
         self.token = secrets.token_hex(16)
@@ -51,6 +53,7 @@ class RealControlPlane:
 
         self._binaries = binaries
         self._durable = durable
+        self._port = port
         self._processes: list[Process] = []
         self._ports: Ports | None = None
 
@@ -105,13 +108,15 @@ class RealControlPlane:
         await self.stop()
 
     async def _start(self) -> None:
-        self._ports = ports = _choose_ports()
+        self._ports = ports = _choose_ports(self._port)
         papers = self._write_papers()
         trust = ssl.create_default_context(cafile=str(papers.authority))
         known = ssl.create_default_context(cafile=str(papers.authority))
         known.load_cert_chain(papers.serving.certificate, papers.serving.key)
         binaries = self._binaries
         data = self.directory / "etcd"
+        if not self._durable:
+            shutil.rmtree(data, ignore_errors=True)
         storage = components.etcd(binaries, ports, papers, data=data, durable=self._durable)
         await self._run("etcd", storage, f"https://{LOOPBACK}:{ports.etcd}/health", trust=known)
         namespace = f"{self.url}/api/v1/namespaces/default"
@@ -164,6 +169,8 @@ class RealControlPlane:
         )
 
 
-def _choose_ports() -> Ports:
-    etcd, peer, api, controller_manager, scheduler = free_ports(5)
-    return Ports(etcd=etcd, peer=peer, api=api, controller_manager=controller_manager, scheduler=scheduler)
+def _choose_ports(api: int) -> Ports:
+    etcd, peer, any_free, controller_manager, scheduler = free_ports(5)
+    return Ports(
+        etcd=etcd, peer=peer, api=api or any_free, controller_manager=controller_manager, scheduler=scheduler
+    )

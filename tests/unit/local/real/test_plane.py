@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from karpenter.local.real import Binaries, ProcessFailed, RealControlPlane, find_binaries
+from karpenter.local.real.ports import free_ports
 
 
 def ask(plane: RealControlPlane, path: str, *, body: Any = None, token: str | None = None) -> Any:
@@ -43,7 +44,7 @@ def test_a_plane_that_was_not_started_is_nowhere(tmp_path: Path) -> None:
 async def test_the_plane_answers_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """Inside, the API answers; afterwards every process has ended; the next start finds the data."""
     configmap = {"metadata": {"name": "kept"}, "data": {"x": "1"}}
-    async with RealControlPlane(tmp_path, binaries=find_binaries()) as plane:
+    async with RealControlPlane(tmp_path, binaries=find_binaries(), durable=True) as plane:
         pids = [process.pid for process in plane._processes]
         ask(plane, "/api/v1/namespaces/default/configmaps", body=configmap)
         with pytest.raises(urllib.error.HTTPError, match="403"):
@@ -53,9 +54,11 @@ async def test_the_plane_answers_and_leaves_nothing_behind(tmp_path: Path) -> No
     assert plane.url in config
     assert len(pids) == 4
     assert not any(alive(pid) for pid in pids)
-    async with RealControlPlane(tmp_path, binaries=find_binaries()) as again:
+    (port,) = free_ports(1)
+    async with RealControlPlane(tmp_path, binaries=find_binaries(), durable=True, port=port) as again:
         found = ask(again, "/api/v1/namespaces/default/configmaps/kept")
     assert found["data"] == {"x": "1"}
+    assert again.url == f"https://127.0.0.1:{port}"
 
 
 @pytest.mark.controlplane
