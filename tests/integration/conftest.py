@@ -8,6 +8,8 @@ import pytest
 
 from karpenter.base.aio.virtual import VirtualLoop
 
+from .kubectl import find_kubectl
+
 
 def pytest_asyncio_loop_factories(
     config: pytest.Config,  # noqa: ARG001  the hook's signature
@@ -18,3 +20,19 @@ def pytest_asyncio_loop_factories(
     if getattr(module, "REAL_TIME", False):
         return {"system": asyncio.SelectorEventLoop}
     return {"virtual": VirtualLoop}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what needs kubectl where there is none."""
+    needing = [item for item in items if getattr(getattr(item, "module", None), "NEEDS_KUBECTL", False)]
+    if needing and find_kubectl() is None:
+        config.hook.pytest_deselected(items=needing)
+        items[:] = [item for item in items if item not in needing]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say that the tests with kubectl were left out."""
+    if find_kubectl() is None:
+        terminalreporter.write_line(
+            "The tests with kubectl were left out: no kubectl; hint: make controlplane."
+        )

@@ -26,17 +26,20 @@ QUIET: Final = 120.0
 """Seconds for which the same announcement is not made again, unless it says otherwise."""
 
 
-class CreateClaim(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class CreateClaim(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
     """Create a claim for one machine."""
 
     claim: NodeClaim
     pods: tuple[str, ...] = ()
     """Keys of the pods that it is for."""
 
+    reason: str = "provisioned"
+    """Why there is a new claim, in one word, for the metric."""
+
     because: str
 
 
-class DeleteObject(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class DeleteObject(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
     """Ask for an object to go, if it still is the one that is meant."""
 
     kind: str
@@ -47,7 +50,7 @@ class DeleteObject(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     because: str
 
 
-class Amend(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class Amend(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
     """
     Change part of an object, and of its status.
 
@@ -64,7 +67,7 @@ class Amend(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     because: str
 
 
-class Evict(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class Evict(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
     """Let a pod leave its node, at the latest when `by` comes."""
 
     pod: str
@@ -74,23 +77,23 @@ class Evict(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     because: str
 
 
-class Launch(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class Launch(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
     """Start the machine of a claim."""
 
     claim: NodeClaim
     because: str
 
 
-class Terminate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """End the machine of a claim; how to go on depends on whether it is gone yet."""
+class Terminate(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
+    """End a machine; how to go on depends on whether it is gone yet."""
 
-    claim: NodeClaim
+    provider_id: str
     going: tuple[Effect, ...] = ()
     gone: tuple[Effect, ...] = ()
     because: str
 
 
-class Nominate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class Nominate(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
     """Promise a node to pods that wait, until a time."""
 
     node: str
@@ -98,7 +101,7 @@ class Nominate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     because: str
 
 
-class Announce(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class Announce(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
     """Tell users what happens to an object, as an Event."""
 
     about: ObjectReference
@@ -116,7 +119,7 @@ class Announce(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         return self.message
 
 
-class Count(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class Count(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
     """Count something that happened."""
 
     metric: str
@@ -125,7 +128,7 @@ class Count(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     because: str = ""
 
 
-class Measure(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class Measure(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
     """Note how long something took, in seconds."""
 
     metric: str
@@ -134,7 +137,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     because: str = ""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
     """Remember whether a machine of a pool became a node, for the pool's registration health."""
 
     pool: str

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -21,7 +21,7 @@ from karpenter.api.labels import CAPACITY_TYPE, RESTRICTED_DOMAINS, WELL_KNOWN_L
 from karpenter.core.model.resources import HUGEPAGES_PREFIX, MEMORY, subtract
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from karpenter.core.model.requirements import Requirements
     from karpenter.core.model.resources import Resources
@@ -104,6 +104,13 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     reservation_label: str = ""
     """The label key that tells reservations apart; empty where none are sold."""
 
+    by_pool: Mapping[str, tuple[InstanceType, ...]] = {}
+    """What single pools may use, where pools differ; then a pool that is not named may use nothing."""
+
+    def types_of(self, pool: str) -> tuple[InstanceType, ...]:
+        """Return the instance types that a pool may use."""
+        return self.by_pool.get(pool, ()) if self.by_pool else self.types
+
     @cached_property
     def by_name(self) -> Mapping[str, InstanceType]:
         """The instance types by their names."""
@@ -116,3 +123,31 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             well_known=WELL_KNOWN_LABELS | self.well_known,
             restricted_domains=RESTRICTED_DOMAINS | self.restricted_domains,
         )
+
+
+EMPTY: Final = Catalog(types=())
+"""Nothing to be bought."""
+
+
+def combine(catalogs: Mapping[str, Catalog]) -> Catalog:
+    """Return one catalogue for several pools, from that of each; the same one if all are the same."""
+    different = list({id(each): each for each in catalogs.values()}.values())
+    if not different:
+        return EMPTY
+    if len(different) == 1:
+        return different[0]
+    kinds: dict[str, InstanceType] = {}
+    for each in different:
+        for kind in each.types:
+            kinds.setdefault(kind.name, kind)
+    return Catalog(
+        types=tuple(kinds.values()),
+        well_known=_union(each.well_known for each in different),
+        restricted_domains=_union(each.restricted_domains for each in different),
+        reservation_label=next((each.reservation_label for each in different if each.reservation_label), ""),
+        by_pool={name: each.types for name, each in catalogs.items()},
+    )
+
+
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*sets)

@@ -1,0 +1,195 @@
+"""
+Capacity for pods that wait: collect triggers, decide, create claims.
+
+Pods and leaving nodes trigger when they are seen, and again every ten seconds for as long as they wait, so
+that nothing depends on a single event. A decision is made only from a state in which every earlier claim has
+its machine; until then the triggers are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from karpenter.api.labels import DISRUPTED, NODEPOOL
+from karpenter.api.node import Node
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod
+from karpenter.base.aio.batch import Batcher
+from karpenter.core.provisioning.claims import over_limit
+from karpenter.core.provisioning.decide import provision, told
+from karpenter.core.provisioning.demand import is_provisionable
+from karpenter.core.scheduling.intake.pools import usage
+from karpenter.core.state.nodes import state_nodes
+from karpenter.core.state.store import Put
+from karpenter.kube.errors import KubeError
+from karpenter.telemetry.metrics import scheduler
+
+if TYPE_CHECKING:
+    from karpenter.api.meta import Resource
+    from karpenter.base.aio.batch import Window
+    from karpenter.base.clock import Clock
+    from karpenter.controllers.catalogs import Catalogs
+    from karpenter.controllers.perform import Performer
+    from karpenter.controllers.worker import Worker
+    from karpenter.core.effects import CreateClaim
+    from karpenter.core.provisioning.decide import Decision
+    from karpenter.core.scheduling.intake.intake import Policy
+    from karpenter.core.scheduling.problem import Options
+    from karpenter.core.state.store import Event, Store
+    from karpenter.core.state.view import NodeClass
+    from karpenter.telemetry.metrics import Metrics
+
+log = structlog.stdlib.get_logger(__name__)
+
+AGAIN: Final = 10.0
+"""Seconds after which whatever still waits triggers again."""
+
+BUDGET: Final = 60.0
+"""Seconds that one decision may take; what was found by then is carried out."""
+
+
+class Provisioner:
+    """Decides which machines to launch for pods that wait."""
+
+    name = "provisioner"
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        performer: Performer,
+        catalogs: Catalogs,
+        worker: Worker,
+        clock: Clock,
+        metrics: Metrics,
+        options: Options,
+        policy: Policy,
+        window: Window,
+        deciding: asyncio.Lock,
+    ) -> None:
+        self._store = store
+        self._performer = performer
+        self._catalogs = catalogs
+        self._worker = worker
+        self._clock = clock
+        self._metrics = metrics
+        self._options = options
+        self._policy = policy
+        self._promise = timedelta(seconds=max(2 * window.longest, 10.0))
+        self._deciding = deciding
+        self._batcher: Batcher[str] = Batcher(window)
+        self._waiting: dict[tuple[type, str], str] = {}
+        self.buffered: frozenset[str] = frozenset()
+        """Nodes that hold room for a buffer, as of the last decision."""
+
+        self.decisions = 0
+        """How many decisions were made so far."""
+
+    def trigger(self, uid: str) -> None:
+        """Ask for a decision soon."""
+        self._batcher.trigger(uid)
+
+    def hear(self, event: Event, before: Resource | NodeClass | None) -> None:
+        """Take note of what waits for capacity."""
+        del before
+        item = event.object
+        if isinstance(item, Pod):
+            self._note(item, isinstance(event, Put) and is_provisionable(item))
+        elif isinstance(item, Node):
+            leaving = any(taint.key == DISRUPTED for taint in item.spec.taints)
+            self._note(item, isinstance(event, Put) and leaving)
+        elif isinstance(item, NodePool) and self._waiting:
+            self._batcher.trigger(item.metadata.uid)
+
+    async def remind(self) -> None:
+        """Let whatever still waits trigger again, once in a while."""
+        while True:
+            await self._clock.sleep(AGAIN)
+            for uid in tuple(self._waiting.values()):
+                self._batcher.trigger(uid)
+
+    async def run(self) -> None:
+        """Decide, batch by batch."""
+        while True:
+            keys = await self._batcher.wait()
+            if not keys:
+                continue
+            if not self._store.synced:
+                for key in keys:
+                    self._batcher.trigger(key)
+                continue
+            async with self._deciding:
+                await self._decide()
+
+    def _note(self, item: Pod | Node, waits: bool) -> None:
+        key = (type(item), item.key)
+        if not waits:
+            self._waiting.pop(key, None)
+            return
+        if isinstance(item, Pod):
+            self._store.acknowledge(item.key, self._clock.now())
+        self._waiting[key] = item.metadata.uid
+        self._batcher.trigger(item.metadata.uid)
+
+    async def _decide(self) -> None:
+        catalog = await self._catalogs.of(self._store.view().pools.values())
+        view, now, started = self._store.view(), self._clock.now(), self._clock.monotonic()
+        options = msgspec.structs.replace(
+            self._options, stop=lambda: self._clock.monotonic() - started > BUDGET
+        )
+        decision = await self._worker.run(
+            lambda: provision(
+                view,
+                catalog,
+                now=now,
+                options=options,
+                policy=self._policy,
+                promised_until=now + self._promise,
+            )
+        )
+        self.decisions += 1
+        self._measure(decision, self._clock.monotonic() - started)
+        self.buffered = decision.buffered
+        await self._performer.perform(decision.effects)
+        await asyncio.gather(*(self._create(each) for each in decision.claims))
+
+    async def _create(self, effect: CreateClaim) -> None:
+        """Create one claim, if its pool is still there and within its limits."""
+        name = effect.claim.metadata.labels[NODEPOOL]
+        pool, view = self._store.pool(name), self._store.view()
+        if pool is None or pool.metadata.deletion_timestamp is not None:
+            log.info("nodeclaim.not_created", nodepool=name, because="the pool is gone")
+            return
+        if problem := over_limit(pool, usage(state_nodes(view)).get(name, {})):
+            log.info("nodeclaim.not_created", nodepool=name, because=problem)
+            return
+        pods = {key: pod for key in effect.pods if (pod := view.pods.get(key)) is not None}
+        try:
+            claim = await self._performer.create_claim(effect)
+        except KubeError as error:
+            log.warning("nodeclaim.not_created", nodepool=name, because=str(error))
+            return
+        await self._performer.perform(told(claim, pods))
+
+    def _measure(self, decision: Decision, seconds: float) -> None:
+        metrics, refused = self._metrics, len(decision.plan.refusals)
+        metrics[scheduler.SCHEDULING_DURATION].observe(seconds, controller=self.name)
+        metrics[scheduler.IGNORED_PODS].set(float(decision.ignored))
+        metrics[scheduler.UNSCHEDULABLE_PODS].set(float(refused), controller=self.name)
+        if decision.considered:
+            log.info(
+                "pods.considered",
+                pods=decision.considered,
+                ignored=decision.ignored,
+                refused=refused,
+                nodeclaims=len(decision.claims),
+                existing_nodes=len(decision.plan.placed),
+                hourly=round(decision.plan.cost.hourly, 4),
+                seconds=round(seconds, 3),
+                complete=decision.plan.complete,
+            )

@@ -1,0 +1,135 @@
+"""
+One decision of the provisioner: claims to create, nodes to promise, and what to tell.
+
+``provision`` is the whole of it and runs wherever the caller likes, since it only computes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.core.announcements import failed_scheduling, no_compatible_types, nominated
+from karpenter.core.effects import CreateClaim, Effect, Nominate
+from karpenter.core.provisioning.claims import create
+from karpenter.core.provisioning.demand import demand
+from karpenter.core.scheduling.intake.buffers import is_virtual
+from karpenter.core.scheduling.intake.intake import assemble
+from karpenter.core.scheduling.plan import Plan
+from karpenter.core.scheduling.solve import solve
+from karpenter.core.state.nodes import state_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.api.nodepool import NodePool
+    from karpenter.api.pod import Pod
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.scheduling.intake.intake import Intake, Policy
+    from karpenter.core.scheduling.problem import Options, Pool
+    from karpenter.core.state.view import ClusterView
+
+PROVISIONED: Final = "provisioned"
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done for the pods that wait."""
+
+    plan: Plan = Plan()
+    claims: tuple[CreateClaim, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    """Promises and announcements."""
+
+    considered: int = 0
+    """Pods that a place was looked for."""
+
+    ignored: int = 0
+    """Pods that were turned away before."""
+
+    buffered: frozenset[str] = frozenset()
+    """Names of nodes that hold room for a buffer."""
+
+
+NOTHING_TO_DO: Final = Decision()
+
+
+def provision(
+    view: ClusterView,
+    catalog: Catalog,
+    *,
+    now: datetime,
+    options: Options,
+    policy: Policy,
+    promised_until: datetime,
+) -> Decision:
+    """Decide where every waiting pod goes, and which machines to launch for them."""
+    pods = demand(view, now, policy)
+    if not pods:
+        return NOTHING_TO_DO
+    nodes = state_nodes(view)
+    intake = assemble(view, catalog, nodes=nodes, pods=pods, options=options, policy=policy)
+    plan = solve(intake.problem)
+    known = {pod.key: pod for pod in pods}
+    rules = catalog.label_rules
+    because = "pods wait for it"
+    return Decision(
+        plan=plan,
+        claims=tuple(create(node, view.pools[node.pool], rules, because) for node in plan.new_nodes),
+        effects=(
+            *_promises(plan, view, known, promised_until),
+            *_refusals(intake, plan, known),
+            *_empty_pools(intake, plan, view.pools),
+        ),
+        considered=len(intake.problem.pods),
+        ignored=len(intake.turned_away),
+        buffered=frozenset(
+            name for name, keys in plan.placed.items() if any(is_virtual(known[key]) for key in keys)
+        ),
+    )
+
+
+def told(claim: NodeClaim, pods: Mapping[str, Pod]) -> tuple[Effect, ...]:
+    """Return what to tell pods for which a claim was created."""
+    return tuple(nominated(pod, claim=claim.name) for pod in pods.values() if not is_virtual(pod))
+
+
+def _promises(plan: Plan, view: ClusterView, pods: Mapping[str, Pod], until: datetime) -> Iterator[Effect]:
+    by_name = {node.name: node for node in state_nodes(view)}
+    for name, keys in plan.placed.items():
+        real = [pods[key] for key in keys if not is_virtual(pods[key])]
+        if not real:
+            continue
+        node = by_name[name]
+        claim = node.claim.name if node.claim is not None else ""
+        yield Nominate(node=claim or name, until=until, because=f"{len(real)} pods that wait fit on it")
+        for pod in real:
+            yield nominated(pod, claim=claim, node=node.node.name if node.node is not None else "")
+
+
+def _refusals(intake: Intake, plan: Plan, pods: Mapping[str, Pod]) -> Iterator[Effect]:
+    for refusal in (*intake.turned_away, *(plan.refusals if intake.problem.pools else ())):
+        pod = pods[refusal.pod]
+        if not is_virtual(pod):
+            yield failed_scheduling(pod, refusal.message)
+
+
+def _empty_pools(intake: Intake, plan: Plan, pools: Mapping[str, NodePool]) -> Iterator[Effect]:
+    if not plan.refusals:
+        return
+    for pool in intake.problem.pools:
+        if not _sells(pool):
+            yield no_compatible_types(
+                pools[pool.name], "nothing that can be bought at this moment satisfies its requirements"
+            )
+
+
+def _sells(pool: Pool) -> bool:
+    """Whether anything can be bought for a pool, whatever its pods want."""
+    return any(
+        pool.requirements.conflict(kind.requirements) is None
+        and any(pool.requirements.conflict(offering.requirements) is None for offering in kind.available)
+        for kind in pool.types
+    )

@@ -1,0 +1,180 @@
+"""
+The operator, put together: the only place where its parts are made.
+
+    async with connect(surroundings) as cloud, Operator(parts) as operator:
+        ...
+
+Entering starts it; leaving stops it, newest task first. Nothing in it knows whether the cluster is real, the
+cloud is real, or time is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from karpenter.api.domains import ALL_LABEL_RULES
+from karpenter.base.aio.backoff import Backoff
+from karpenter.base.aio.batch import Window
+from karpenter.base.aio.bucket import TokenBucket
+from karpenter.base.aio.queue import WorkQueue
+from karpenter.base.aio.tasks import Supervisor
+from karpenter.base.clock import Clock
+from karpenter.cloud.interface import CloudProvider
+from karpenter.controllers import watching
+from karpenter.controllers.catalogs import Catalogs
+from karpenter.controllers.evictions import Departures, Evictor
+from karpenter.controllers.loop import Loop, patrol
+from karpenter.controllers.nodeclaims import ClaimLifecycle
+from karpenter.controllers.perform import Performer
+from karpenter.controllers.pools import Outcomes, PoolCounter, PoolKeeper
+from karpenter.controllers.provisioning import Provisioner
+from karpenter.controllers.watching import Watches
+from karpenter.controllers.worker import Inline, Threaded
+from karpenter.core.state.store import Store
+from karpenter.kube.client import Client
+from karpenter.kube.recorder import Recorder
+from karpenter.operator.classes import class_targets
+from karpenter.operator.meaning import options_of, policy_of
+from karpenter.operator.settings import Settings
+from karpenter.telemetry.metrics import Metrics, ProviderLabels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+
+    from karpenter.api.meta import Resource
+    from karpenter.controllers.loop import Round
+    from karpenter.core.state.store import Event
+    from karpenter.core.state.view import NodeClass
+
+_CLAIMS = Backoff(first=1.0, cap=60.0)
+_PODS = Backoff(first=0.1, cap=10.0)
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator is made of and does not make itself."""
+
+    client: Client
+    cloud: CloudProvider
+    settings: Settings
+    clock: Clock
+    chance: Random
+    threads: bool = True
+    """Whether decisions are computed in a thread; in a simulation they must not be."""
+
+
+class Operator:
+    """Everything that runs while we lead."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        clock, cloud, client, settings = parts.clock, parts.cloud, parts.client, parts.settings
+        self.store = Store(serves=((each.group, each.kind) for each in cloud.node_classes))
+        self.metrics = Metrics(
+            clock=clock, labels=ProviderLabels(node_classes=tuple(each.label for each in cloud.node_classes))
+        )
+        self.recorder = Recorder(client, clock=clock)
+        self.catalogs = Catalogs(cloud)
+        self.deciding = asyncio.Lock()
+        self.departures = Departures(WorkQueue(backoff=_PODS, bucket=TokenBucket(rate=100, burst=1000)))
+        self.outcomes = Outcomes(WorkQueue(backoff=_PODS))
+        self.watches: Watches | None = None
+        self._loops: list[Loop] = []
+        self._rounds: list[Round] = []
+        self._supervisor = Supervisor(chance=parts.chance)
+        self._window = Window(
+            idle=settings.batch_idle_duration.total_seconds(),
+            longest=settings.batch_max_duration.total_seconds(),
+        )
+
+    async def __aenter__(self) -> Self:
+        parts, start = self.parts, self._supervisor.start
+        self.watches = Watches(
+            parts.client,
+            self.store,
+            kinds=self._kinds(),
+            classes=await class_targets(parts.client, parts.cloud.node_classes),
+            chance=parts.chance,
+        )
+        self.performer = Performer(
+            client=parts.client,
+            watches=self.watches,
+            store=self.store,
+            cloud=parts.cloud,
+            recorder=self.recorder,
+            metrics=self.metrics,
+            clock=parts.clock,
+            departures=self.departures,
+            outcomes=self.outcomes,
+        )
+        self._make_controllers()
+        start("events", self.recorder.run)
+        self.watches.start(self._supervisor)
+        await self.watches.wait_synced()
+        for loop in self._loops:
+            loop.start(self._supervisor)
+        for each in self._rounds:
+            patrol(each, self._supervisor, parts.clock)
+        start("provisioner", self.provisioner.run)
+        start("provisioner.remind", self.provisioner.remind)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._supervisor.stop()
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The names of the tasks that run."""
+        return self._supervisor.running
+
+    def _kinds(self) -> Iterable[type[Resource]]:
+        settings = self.parts.settings
+        yield from watching.ALWAYS
+        if settings.scheduler_config:
+            yield from watching.FOR_SPREAD
+        if settings.gate("CapacityBuffer"):
+            yield from watching.FOR_BUFFERS
+        if settings.gate("NodeOverlay"):
+            yield from watching.FOR_OVERLAYS
+
+    def _make_controllers(self) -> None:
+        parts, store, performer, clock = self.parts, self.store, self.performer, self.parts.clock
+        self.provisioner = Provisioner(
+            store=store,
+            performer=performer,
+            catalogs=self.catalogs,
+            worker=Threaded() if parts.threads else Inline(),
+            clock=clock,
+            metrics=self.metrics,
+            options=options_of(parts.settings),
+            policy=policy_of(parts.settings),
+            window=self._window,
+            deciding=self.deciding,
+        )
+        store.subscribe(self.provisioner.hear)
+        claims = ClaimLifecycle(store, performer, parts.cloud, clock)
+        self._loop(Loop(claims, workers=100, backoff=_CLAIMS), claims.wakes)
+        pools = PoolKeeper(self.outcomes, store, performer, clock, ALL_LABEL_RULES)
+        self._loop(Loop(pools, queue=self.outcomes.queue), pools.wakes)
+        self._rounds.append(PoolCounter(store, performer))
+        evictor = Evictor(self.departures, store, parts.client, performer, clock)
+        self._loop(Loop(evictor, workers=100, queue=self.departures.queue), None)
+
+    def _loop(
+        self, loop: Loop, wakes: Callable[[Event, Resource | NodeClass | None], Iterable[str]] | None
+    ) -> None:
+        self._loops.append(loop)
+        if wakes is None:
+            return
+
+        def hear(event: Event, before: Resource | NodeClass | None) -> None:
+            for key in wakes(event, before):
+                loop.queue.add(key)
+
+        self.store.subscribe(hear)

@@ -1,0 +1,185 @@
+"""
+A whole world in one event loop: the embedded cluster, the cloud in memory, and the operator between them.
+
+Runs under the virtual clock. The operator can be killed and started again while the rest goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Self
+
+from karpenter.api.crd.definitions import DEFINITIONS, render
+from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod
+from karpenter.api.workloads import Deployment
+from karpenter.base.aio.virtual import VirtualClock
+from karpenter.cloud.catalogs.load import load_catalog
+from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider
+from karpenter.cloud.kwok.seams import ObjectClasses, ObjectNodes
+from karpenter.kube.patch import MergePatch
+from karpenter.kube.target import untyped
+from karpenter.local.cluster import LocalCluster
+from karpenter.operator.doors import Objects
+from karpenter.operator.settings import parse_settings
+from karpenter.operator.wiring import Operator, Parts
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from karpenter.kube.client import Client
+
+CRDS = untyped(
+    "apiextensions.k8s.io/v1", "customresourcedefinitions", kind="CustomResourceDefinition", namespaced=False
+)
+CLUSTER = "test"
+REF = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
+
+
+class World:
+    """Everything there is."""
+
+    def __init__(
+        self, *, seed: int = 1, behaviour: Behaviour | None = None, settings: dict[str, str] | None = None
+    ) -> None:
+        self.clock = VirtualClock()
+        self.seed = seed
+        self.settings = parse_settings(settings or {})
+        self.cluster = LocalCluster(self.clock, seed=seed)
+        self.client = self.cluster.client
+        door = Objects(self.cluster.connect("kwok"))
+        self.cloud = KwokCloud(
+            load_catalog("kwok"),
+            nodes=ObjectNodes(door),
+            clock=self.clock,
+            chance=Random(seed),  # noqa: S311  a simulation's dice
+            behaviour=behaviour or Behaviour(launch=1.0),
+        )
+        self.operator: Operator | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.cluster.__aenter__()
+        for each in DEFINITIONS:
+            await self.client.create(CRDS, render(each))
+        await self.client.create(KWOKNodeClass, {"metadata": {"name": "default"}})
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+        await self.cloud.close()
+        await self.cluster.__aexit__(kind, error, trace)
+
+    async def start(self, client: Client | None = None) -> Operator:
+        """Start an operator that knows nothing."""
+        client = client or self.cluster.connect("karpenter")
+        provider = KwokProvider(self.cloud, classes=ObjectClasses(Objects(client)), cluster=CLUSTER)
+        parts = Parts(
+            client=client,
+            cloud=provider,
+            settings=self.settings,
+            clock=self.clock,
+            chance=Random(self.seed),  # noqa: S311  likewise
+            threads=False,
+        )
+        self.operator = Operator(parts)
+        await self.operator.__aenter__()
+        return self.operator
+
+    async def stop(self) -> None:
+        """End the operator."""
+        if self.operator is not None:
+            await self.operator.__aexit__(None, None, None)
+            self.operator = None
+
+    # What a user does
+
+    async def pool(self, name: str = "default", **spec: Any) -> NodePool:
+        """Create a pool of Linux machines on demand."""
+        template = spec.pop("template", {})
+        body = {
+            "metadata": {"name": name},
+            "spec": {
+                "template": {
+                    **template,
+                    "spec": {
+                        "nodeClassRef": REF,
+                        "requirements": [
+                            {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+                            {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+                            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                        ],
+                        "expireAfter": "Never",
+                        **template.get("spec", {}),
+                    },
+                },
+                **spec,
+            },
+        }
+        return await self.client.create(NodePool, body)
+
+    async def deploy(
+        self, name: str = "inflate", *, replicas: int, cpu: str = "1", **pod: Any
+    ) -> Deployment:
+        """Create a Deployment."""
+        template = {
+            "metadata": {"labels": {"app": name}, **pod.pop("metadata", {})},
+            "spec": {
+                "terminationGracePeriodSeconds": 0,
+                "containers": [
+                    {"name": "app", "image": "pause", "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}}}
+                ],
+                **pod,
+            },
+        }
+        spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+        return await self.client.create(
+            Deployment, {"metadata": {"name": name}, "spec": spec}, namespace="default"
+        )
+
+    async def scale(self, name: str, replicas: int) -> None:
+        """Change how many pods a Deployment has."""
+        change = MergePatch({"spec": {"replicas": replicas}})
+        await self.client.patch(Deployment, name, change, namespace="default")
+
+    # What a user sees
+
+    async def pods(self) -> list[Pod]:
+        """Return all pods."""
+        return list((await self.client.list(Pod)).items)
+
+    async def running(self) -> int:
+        """Return how many pods run."""
+        return sum(1 for pod in await self.pods() if pod.status.phase == "Running")
+
+    async def nodes(self) -> list[Node]:
+        """Return all nodes."""
+        return list((await self.client.list(Node)).items)
+
+    async def claims(self) -> list[NodeClaim]:
+        """Return all claims."""
+        return list((await self.client.list(NodeClaim)).items)
+
+    def machines(self) -> int:
+        """Return how many machines really exist."""
+        return len(self.cloud.control.machines(CLUSTER))
+
+    async def until(self, condition: Callable[[], Any], *, within: float = 300.0) -> float:
+        """Let time pass until `condition` holds, and return how much did."""
+        started = self.clock.monotonic()
+        while True:
+            found = condition()
+            if asyncio.iscoroutine(found):
+                found = await found
+            if found:
+                return self.clock.monotonic() - started
+            if self.clock.monotonic() - started > within:
+                raise AssertionError(f"it did not happen within {within:g} s")
+            await asyncio.sleep(0.25)
