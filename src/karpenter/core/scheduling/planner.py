@@ -47,7 +47,9 @@ def cheaper(first: Run) -> Run:
         return best
     options = first.problem.options
     candidate = Run(first.encoded)
-    _replay(first, candidate, frozenset(movable))
+    candidate.reservations.strict = first.reservations.strict
+    if not _replay(first, candidate, frozenset(movable)):
+        return best
     demand = _demand(first, candidate, movable)
     waiting: Counter[int] = Counter()
     for template, parts in demand.items():
@@ -107,8 +109,8 @@ def _twin(run: Run, wish: Wish) -> Wish:
     return next(each for each in run.wishes[wish.of.number] if each.rung is wish.rung)
 
 
-def _replay(first: Run, second: Run, dissolved: frozenset[int]) -> None:
-    """Repeat every move of a run that is not to be rearranged."""
+def _replay(first: Run, second: Run, dissolved: frozenset[int]) -> bool:
+    """Repeat every move that is not to be rearranged; False when limits no longer allow one of them."""
     twins: dict[int, int] = {}
     for move in first.moves:
         wish = _twin(second, move.wish)
@@ -122,7 +124,11 @@ def _replay(first: Run, second: Run, dissolved: frozenset[int]) -> None:
         if claim not in twins:
             opening = Opening(state, first.least.get(claim, {}), relaxed=claim in first.relaxed)
             twins[claim] = second.open(opening)
-        second.put_on_claim(wish, twins[claim], state, move.many)
+        twin = twins[claim]
+        if not second.holds(twin, state, second.claims.total(twin, wish.of.want, move.many)):
+            return False  # the claim began as what it became only later, which can take more of a limit
+        second.put_on_claim(wish, twin, state, move.many)
+    return True
 
 
 def _same_state(first: Run, second: Run, claim: int) -> State:

@@ -1,9 +1,9 @@
 """
 The lower bound of a whole problem: what no placement of its pods could cost less than.
 
-Every pod that was placed counts, in its least demanding reading, on the offerings of every
-pool that could serve it; limits, weights and company are left aside, which only lowers the
-bound. Room on existing nodes costs nothing and is used as well as it could ever be.
+Every pod that was placed counts, on the offerings of every pool that could serve it in any
+of its readings, preferences aside; limits, weights and company are left aside as well, which
+only lowers the bound. Room on existing nodes costs nothing and is used as well as it could ever be.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from karpenter.core.scheduling.bound import values
 from karpenter.core.scheduling.market import Item, market
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from karpenter.core.scheduling.bits import Bits
     from karpenter.core.scheduling.run import Run
@@ -31,21 +31,26 @@ def lower_bound(run: Run, left: Mapping[int, int]) -> tuple[float, str]:
     for each in run.encoded.classes:
         count = len(each.pods) - left.get(each.number, 0)
         if count:
-            demand[_item(run, run.wishes[each.number][-1])] += count
+            demand[_item(run, run.wishes[each.number])] += count
     found = market(list(demand), list(demand.values()), run.templates)
     proof = values(found, _free(run) if run.nodes.count else None)
     return proof.bound, proof.method
 
 
-def _item(run: Run, wish: Wish) -> Item:
-    return Item(wish.of.want, tuple(_usable(run, wish, template) for template in run.templates))
+def _item(run: Run, wishes: Sequence[Wish]) -> Item:
+    bits = tuple(_usable(run, wishes, template) for template in run.templates)
+    return Item(wishes[0].of.want, bits)
 
 
-def _usable(run: Run, wish: Wish, template: Template) -> Bits:
-    if not wish.tolerates(template):
-        return 0
-    state = run.states.step(run.states.of(template, template.pool.requirements, template.bits), wish.strict)
-    return state.bits if state is not None else 0
+def _usable(run: Run, wishes: Sequence[Wish], template: Template) -> Bits:
+    """Return the offerings that some reading can use; each alternative of a node affinity is in another."""
+    base, bits = run.base(template), 0
+    if not wishes[-1].tolerates(template):  # the last reading tolerates the most
+        return bits
+    for strict in dict.fromkeys(wish.strict for wish in wishes):
+        state = run.states.step(base, strict)
+        bits |= state.bits if state is not None else 0
+    return bits
 
 
 def _free(run: Run) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -155,8 +155,8 @@ class Run:
             return None
         total = self.claims.total(claim, wish.of.want)
         for state in self.choices(wish).ways(self.claims.states[claim]):
-            narrowed = self._beside_daemon_ports(wish, state)
-            if narrowed is not None and self._holds(claim, narrowed, total):
+            narrowed = self.beside_daemon_ports(wish, state)
+            if narrowed is not None and self.holds(claim, narrowed, total):
                 return narrowed
         return None
 
@@ -165,7 +165,7 @@ class Run:
         changed = state is not self.claims.states[claim]
         self.claims.take(claim, state, wish.of.vector, count)
         if state.template.reserves:
-            bits = self._within_limits(claim, state, self.claims.total(claim, wish.of.want, 0))
+            bits = self.within_limits(claim, state, self.claims.total(claim, wish.of.want, 0))
             found = self.reservations.obtainable(claim, state.template, bits)
             self.reservations.hold(claim, found or frozenset())
         ledger = self.ledgers.get(state.template.number)
@@ -190,7 +190,7 @@ class Run:
         if wish.host_cap(self.nodes.count + self.claims.count) < 1:
             return None
         for state in self.choices(wish).ways(self.base(template)):
-            narrowed = self._beside_daemon_ports(wish, state)
+            narrowed = self.beside_daemon_ports(wish, state)
             if narrowed is not None and narrowed.fits(wish.of.want):
                 found = self._start(wish, narrowed)
                 if found is not None:
@@ -208,6 +208,7 @@ class Run:
 
     def open(self, opening: Opening) -> int:
         """Open a claim; the first pod is yet to be put on it."""
+        self.is_scarce(opening.state.template)  # a limit that may bind is counted before it does
         claim = self.claims.open(opening.state)
         if opening.least:
             self.least[claim] = opening.least
@@ -221,7 +222,7 @@ class Run:
     def starts(self, state: State, want: Sequence[int]) -> bool:
         """Return whether a new claim in `state` could hold a first pod."""
         return (
-            bool(self._buyable(None, state, want))
+            bool(self.buyable(None, state, want))
             if self.is_scarce(state.template)
             else state.fits(tuple(want))
         )
@@ -235,7 +236,7 @@ class Run:
                 self.put_on_claim(wish, claim, state, most)
             return max(most, 0)
         taken = 0
-        while taken < most and self._holds(claim, state, self.claims.total(claim, wish.of.want)):
+        while taken < most and self.holds(claim, state, self.claims.total(claim, wish.of.want)):
             self.put_on_claim(wish, claim, state)
             taken += 1
         return taken
@@ -250,7 +251,7 @@ class Run:
     def _footing(self, claim: int) -> list[int]:
         """Return the types by which a claim counts against its pool's limits."""
         state = self.claims.states[claim]
-        bits = self._within_limits(claim, state, self.claims.total(claim, self._nothing, 0))
+        bits = self.within_limits(claim, state, self.claims.total(claim, self._nothing, 0))
         if state.template.reserves:
             bits = self.reservations.usable(self.reservations.held(claim), state.template, bits)
         return footing(state.template, bits, self.least.get(claim, {}))
@@ -269,13 +270,14 @@ class Run:
         if wish.of.ports:
             self._ports[number] = self._ports_on(number) + wish.of.ports
 
-    def _holds(self, claim: int, state: State, total: tuple[int, ...]) -> bool:
+    def holds(self, claim: int, state: State, total: tuple[int, ...]) -> bool:
+        """Return whether a claim in `state` could hold `total`, limits and reservations considered."""
         if not self.is_scarce(state.template):
             return state.fits(total)
-        bits = self._buyable(claim, state, total)
+        bits = self.buyable(claim, state, total)
         return bool(bits) and not falls_short(variety(state.template, bits), self.least.get(claim, {}))
 
-    def _within_limits(self, claim: int | None, state: State, total: Sequence[int]) -> Bits:
+    def within_limits(self, claim: int | None, state: State, total: Sequence[int]) -> Bits:
         """Return the offerings of a state that hold `total` and that the pool's limits can bear."""
         bits = fitting(state, total)
         ledger = self.ledgers.get(state.template.number)
@@ -283,9 +285,9 @@ class Run:
             bits = state.template.universe.keep_types(bits, ledger.bearable(claim))
         return bits
 
-    def _buyable(self, claim: int | None, state: State, total: Sequence[int]) -> Bits:
+    def buyable(self, claim: int | None, state: State, total: Sequence[int]) -> Bits:
         """Return what a claim could be bought as, limits and reservations considered."""
-        bits = self._within_limits(claim, state, total)
+        bits = self.within_limits(claim, state, total)
         if not state.template.reserves:
             return bits
         held = self.reservations.obtainable(claim, state.template, bits)
@@ -295,10 +297,10 @@ class Run:
         template = state.template
         if not self.is_scarce(template):
             return Opening(state)
-        bits = self._buyable(None, state, wish.of.want)
+        bits = self.buyable(None, state, wish.of.want)
         if not bits:
             if template.reserves and self.reservations.strict:
-                fine = self._within_limits(None, state, wish.of.want)
+                fine = self.within_limits(None, state, wish.of.want)
                 self.must_wait |= bool(fine) and self.reservations.obtainable(None, template, fine) is None
             return None
         found = variety(template, bits)
@@ -310,7 +312,7 @@ class Run:
             state, {key: min(found[key], least) for key, least in template.min_values.items()}, relaxed=True
         )
 
-    def _beside_daemon_ports(self, wish: Wish, state: State) -> State | None:
+    def beside_daemon_ports(self, wish: Wish, state: State) -> State | None:
         """Leave out the types on which a daemon has taken a host port of the pod."""
         template = state.template
         if not wish.of.ports or not template.has_daemon_ports:

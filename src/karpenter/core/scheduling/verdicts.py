@@ -8,6 +8,7 @@ pod: whatever it could give up, it has given up.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,16 +17,20 @@ from karpenter.core.model.resources import CPU, render_amount
 from karpenter.core.model.taints import first_untolerated
 from karpenter.core.scheduling.domains import Kind
 from karpenter.core.scheduling.plan import Reason, Refusal
-from karpenter.core.scheduling.scarce import falls_short, fitting, variety
+from karpenter.core.scheduling.scarce import falls_short, variety
+from karpenter.core.scheduling.wishes import cap_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from karpenter.api.node import Taint
+    from karpenter.core.model.labels import Requirement
+    from karpenter.core.scheduling.bits import Bits
     from karpenter.core.scheduling.domains import Group
     from karpenter.core.scheduling.run import Run
     from karpenter.core.scheduling.states import State
     from karpenter.core.scheduling.templates import Template
+    from karpenter.core.scheduling.universe import Universe
     from karpenter.core.scheduling.wishes import Wish
 
 _SHOWN_DOMAINS: Final = 25
@@ -41,25 +46,27 @@ def refusals(run: Run, left: Mapping[int, int]) -> tuple[Refusal, ...]:
         if not count:
             continue
         wish = run.wishes[each.number][-1]
-        reasons = tuple(explain(run, wish, template) for template in run.templates)
+        reasons = tuple(filter(None, (explain(run, wish, template) for template in run.templates)))
         message = _sentence(run, reasons)
         found.extend(Refusal(pod=pod.key, message=message, reasons=reasons) for pod in each.pods[-count:])
     return tuple(found)
 
 
 def _sentence(run: Run, reasons: tuple[Reason, ...]) -> str:
-    if not reasons:
+    if not run.templates:
         return "no NodePool is ready to launch nodes"
+    if len(reasons) < len(run.templates):
+        return "the search was stopped before a place for the pod was found"
     if len(reasons) == 1:
         return f"NodePool {reasons[0].pool}: {reasons[0].message}"
     told = "; ".join(f"{reason.pool}: {reason.message}" for reason in reasons)
-    return f"none of {len(run.templates)} NodePools can serve the pod: {told}"
+    return f"none of {len(reasons)} NodePools can serve the pod: {told}"
 
 
-def explain(run: Run, wish: Wish, template: Template) -> Reason:
-    """Return the first thing that keeps a new node of one pool from serving a pod."""
-    code, message = next(_obstacles(run, wish, template))
-    return Reason(pool=template.pool.name, code=code, message=message)
+def explain(run: Run, wish: Wish, template: Template) -> Reason | None:
+    """Return the first thing that keeps a new node of one pool from serving a pod; None if nothing does."""
+    code, message = next(_obstacles(run, wish, template), ("", ""))
+    return Reason(pool=template.pool.name, code=code, message=message) if code else None
 
 
 def _obstacles(run: Run, wish: Wish, template: Template) -> Iterator[tuple[str, str]]:
@@ -72,76 +79,101 @@ def _obstacles(run: Run, wish: Wish, template: Template) -> Iterator[tuple[str, 
     if refused is not None:
         yield "RequirementsNotMet", str(refused)
     base = run.base(template)
-    yield from _catalogue(run, wish, base)
-    yield from _limits(run, wish, template)
+    yield from _catalogue(wish, base)
     state = run.states.step(base, wish.requirements)
-    if state is not None:
-        yield from _volumes(run, wish, state)
-        yield from _room(wish, state)
+    if state is None:
+        yield "RequirementsNotMet", f"no instance type satisfies {wish.requirements}"
+    else:
+        yield from _limits(run, wish, [state])
+        yield from _placing(run, wish, state)
+
+
+def _placing(run: Run, wish: Wish, state: State) -> Iterator[tuple[str, str]]:
+    """What stands in the way of a pod that the pool's labels and taints suit."""
+    reachable = [run.states.step(state, each) for each in wish.volumes] or [state]
+    possible = [each for each in reachable if each is not None]
+    if not possible:
+        told = " or ".join(str(each) for each in wish.volumes)
+        yield "VolumeNotReachable", f"the pod's volumes can only be reached from {told}"
+    elif not _with_room(wish, possible):
+        yield "NoInstanceTypeFits", _room(wish, possible[0])
+    else:
         yield from _hosts(run, wish)
+        yield from _buying(run, wish, state)
+
+
+def _buying(run: Run, wish: Wish, state: State) -> Iterator[tuple[str, str]]:
+    """What stands in the way of buying a machine for a pod that would have room on it."""
+    ways = _with_room(wish, run.choices(wish).ways(run.base(state.template)))
+    beside = _with_room(wish, map(partial(run.beside_daemon_ports, wish), ways))
+    if not ways:
         yield from _company(wish, state)
-        yield from _ports(run, wish, state)
-        yield from _scarcity(run, wish, state)
-    yield "NoInstanceTypeFits", "no instance type satisfies all of the pod's constraints together"
+    elif not beside:
+        ports = ", ".join(str(port) for port in wish.of.ports)
+        yield "HostPortTaken", f"a daemon of every node takes a host port that the pod wants ({ports})"
+    else:
+        yield from _limits(run, wish, beside)
+        yield from _scarcity(run, wish, beside)
 
 
-def _catalogue(run: Run, wish: Wish, base: State) -> Iterator[tuple[str, str]]:
+def _with_room(wish: Wish, states: Iterable[State | None]) -> list[State]:
+    return [state for state in states if state is not None and state.fits(wish.of.want)]
+
+
+def _catalogue(wish: Wish, base: State) -> Iterator[tuple[str, str]]:
     """Which requirement leaves no offering."""
     universe = base.template.universe
     if not universe.types:
         yield "NoInstanceTypes", "the pool has no instance types"
     if not universe.offerings:
         yield "NoOfferingAvailable", "no offering of any instance type is available"
-    if not base.bits:
-        bits = universe.everything
-        for each in base.requirements:
-            left = bits & universe.left(each)
-            if not left:
-                yield "NoInstanceTypes", f"no available instance type satisfies the pool's requirement {each}"
-            bits = left
-    bits = base.bits
-    for each in wish.requirements:
-        merged = base.requirements[each.key].intersect(each)
-        left = bits & universe.left(merged)
+    unmet, _ = _first_unmet(universe, universe.everything, base.requirements)
+    if unmet is not None:
+        yield "NoInstanceTypes", f"no available instance type satisfies the pool's requirement {unmet}"
+    wanted = [base.requirements[each.key].intersect(each) for each in wish.requirements]
+    unmet, left = _first_unmet(universe, base.bits, wanted)
+    if unmet is not None:
+        kinds, asked = len(universe.types_of(left)), wish.requirements[unmet.key]
+        yield (
+            "NoInstanceTypeMatches",
+            f"none of the {kinds} instance types that are left satisfies {asked} in an available offering",
+        )
+
+
+def _first_unmet(
+    universe: Universe, bits: Bits, requirements: Iterable[Requirement]
+) -> tuple[Requirement | None, Bits]:
+    """Return the first requirement that leaves none of `bits`, and what those before it left."""
+    for each in requirements:
+        left = bits & universe.left(each)
         if not left:
-            kinds = len(universe.types_of(bits))
-            yield (
-                "NoInstanceTypeMatches",
-                f"none of the {kinds} instance types that are left satisfies {each} in an available offering",
-            )
+            return each, bits
         bits = left
-    if run.states.step(base, wish.requirements) is None:
-        yield "RequirementsNotMet", f"no instance type satisfies {wish.requirements}"
+    return None, bits
 
 
-def _limits(run: Run, wish: Wish, template: Template) -> Iterator[tuple[str, str]]:
+def _limits(run: Run, wish: Wish, ways: Sequence[State]) -> Iterator[tuple[str, str]]:
+    """Which limit leaves none of the machines that would do."""
+    template = ways[0].template
     ledger = run.ledgers.get(template.number)
     if ledger is None:
         return
     if not ledger.allows_another:
         yield "LimitReached", "the pool's limit on nodes is reached"
-    state = run.states.step(run.base(template), wish.requirements)
     run.is_scarce(template)  # from here on the limit is counted exactly, if it can bind at all
-    if state is None or not state.fits(wish.of.want):
-        return
-    if template.universe.keep_types(fitting(state, wish.of.want), ledger.bearable(None)):
-        return
-    told = ", ".join(
-        f"{name} {render_amount(name, max(amount, 0))}" for name, amount in ledger.left().items()
-    )
-    yield "LimitReached", f"every instance type that would do exceeds the pool's limits, which leave {told}"
+    want = wish.of.want
+    if any(way.fits(want) for way in ways) and not any(run.within_limits(None, way, want) for way in ways):
+        told = ", ".join(
+            f"{name} {render_amount(name, max(amount, 0))}" for name, amount in ledger.left().items()
+        )
+        yield (
+            "LimitReached",
+            f"every instance type that would do exceeds the pool's limits, which leave {told}",
+        )
 
 
-def _volumes(run: Run, wish: Wish, state: State) -> Iterator[tuple[str, str]]:
-    if wish.volumes and all(run.states.step(state, each) is None for each in wish.volumes):
-        told = " or ".join(str(each) for each in wish.volumes)
-        yield "VolumeNotReachable", f"the pod's volumes can only be reached from {told}"
-
-
-def _room(wish: Wish, state: State) -> Iterator[tuple[str, str]]:
+def _room(wish: Wish, state: State) -> str:
     """How far the largest types are from what the pod asks for."""
-    if state.fits(wish.of.want):
-        return
     universe = state.template.universe
     kinds = universe.types_of(state.bits)
     misses = []
@@ -159,7 +191,7 @@ def _room(wish: Wish, state: State) -> Iterator[tuple[str, str]]:
         told = f"no single one of {len(kinds)} types has room for all of it: {_nearest(wish, state)}"
     cpu = wish.of.requests.get(CPU, 0)
     hint = " (is M written where m is meant?)" if cpu >= _ABSURD_CPU else ""
-    yield "NoInstanceTypeFits", f"the pod is too large for every instance type left: {told}{hint}"
+    return f"the pod is too large for every instance type left: {told}{hint}"
 
 
 def _nearest(wish: Wish, state: State) -> str:
@@ -178,14 +210,17 @@ def _nearest(wish: Wish, state: State) -> str:
 
 
 def _hosts(run: Run, wish: Wish) -> Iterator[tuple[str, str]]:
+    """Who must be on the same node, and is not on a new one."""
     fresh = run.nodes.count + run.claims.count
-    if wish.host_cap(fresh) < 1:
-        near = [a.group for a in wish.demands.hosts if a.group.kind is Kind.NEAR]
-        for group in near:
-            yield (
-                "PodAffinityNotMet",
-                f"the pod must share a node with pods matching {group.spec.selector}; no such node has room",
-            )
+    for asked in wish.demands.hosts:
+        group = asked.group
+        if cap_of(asked, fresh) > 0:
+            continue
+        told = _demand(group)
+        if group.kind is Kind.NEAR:
+            company = f"pods matching {group.spec.selector}"
+            told = f"the pod must share a node with {company}, and no such node takes it"
+        yield _CODES[group.kind], told
 
 
 def _company(wish: Wish, state: State) -> Iterator[tuple[str, str]]:
@@ -194,39 +229,33 @@ def _company(wish: Wish, state: State) -> Iterator[tuple[str, str]]:
         group = asked.group
         allowed = group.permitted(wish.strict[group.key], counts_itself=asked.counts_itself)
         possible = state.domains(group.key)
-        if allowed is None:
-            if possible is not None and not possible:
-                yield "TopologyNotMet", f"nodes of this pool have no label {group.key}"
-            continue
-        if possible is not None and not possible & allowed.keys():
+        if possible is not None and not possible:
+            yield "TopologyNotMet", f"nodes of this pool have no label {group.key}"
+        if allowed is not None and possible is not None and not possible & allowed.keys():
             yield _CODES[group.kind], f"{_demand(group)}; pods per domain: {_counts(group)}"
     if len(wish.demands.domains) > 1:
         told = "; ".join(_demand(asked.group) for asked in wish.demands.domains)
         yield "TopologyNotMet", f"no domain satisfies all of: {told}"
-    for asked in wish.demands.domains:
-        yield _CODES[asked.group.kind], f"{_demand(asked.group)}; pods per domain: {_counts(asked.group)}"
+    group = wish.demands.domains[0].group
+    yield _CODES[group.kind], f"{_demand(group)}; pods per domain: {_counts(group)}"
 
 
-def _ports(run: Run, wish: Wish, state: State) -> Iterator[tuple[str, str]]:
-    template = state.template
-    if wish.of.ports and template.has_daemon_ports and run.opening(wish, template) is None:
-        ports = ", ".join(str(port) for port in wish.of.ports)
-        yield "HostPortTaken", f"a daemon of every node takes a host port that the pod wants ({ports})"
-
-
-def _scarcity(run: Run, wish: Wish, state: State) -> Iterator[tuple[str, str]]:
-    template = state.template
-    bits = fitting(state, wish.of.want)
-    found = variety(template, bits)
-    if falls_short(found, template.min_values):
+def _scarcity(run: Run, wish: Wish, ways: Sequence[State]) -> Iterator[tuple[str, str]]:
+    """What is left to buy too little of: reserved machines, and different values."""
+    template, want = ways[0].template, wish.of.want
+    buyable = [bits for bits in (run.buyable(None, way, want) for way in ways) if bits]
+    choice = [variety(template, bits) for bits in buyable]
+    if not buyable:
+        yield "ReservationExhausted", "every reservation that the pod could use is taken"
+    elif run.problem.options.min_values == "Strict" and all(
+        falls_short(found, template.min_values) for found in choice
+    ):
         told = ", ".join(
-            f"{key} has {found[key]} of {least}"
+            f"{key} has {choice[0][key]} of {least}"
             for key, least in template.min_values.items()
-            if found[key] < least
+            if choice[0][key] < least
         )
         yield "MinValuesNotMet", f"minValues of the pool cannot be kept with this pod: {told}"
-    if template.reserves and run.reservations.obtainable(None, template, bits) is None:
-        yield "ReservationExhausted", "every reservation that the pod could use is taken"
 
 
 _CODES: Final = {

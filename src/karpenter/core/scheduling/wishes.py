@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.domains import Group
     from karpenter.core.scheduling.relax import Rung
     from karpenter.core.scheduling.templates import Template
-    from karpenter.core.scheduling.topology import Demands, Topology
+    from karpenter.core.scheduling.topology import Asked, Demands, Topology
 
 _NO_LIMIT = int(np.iinfo(np.int32).max)
 
@@ -71,8 +71,7 @@ class Wish:
         """Return how many pods of the class one bin may still take, by what runs there."""
         cap = 1 if self.of.ports else _NO_LIMIT
         for asked in self.demands.hosts:
-            group = asked.group
-            cap = min(cap, _cap(group, group.hosts[number], counts_itself=asked.counts_itself))
+            cap = min(cap, cap_of(asked, number))
         return cap
 
     def host_caps(self, first: int, last: int) -> NDArray[np.int64] | None:
@@ -95,17 +94,19 @@ class Wish:
         return sum(asked.group.version for asked in self.demands.domains)
 
 
-def _cap(group: Group, count: int, *, counts_itself: bool) -> int:
+def cap_of(asked: Asked, number: int) -> int:
+    """Return how many pods that ask this one bin may still take."""
+    group, count = asked.group, asked.group.hosts[number]
     match group.kind:
         case Kind.SPREAD:
             left = group.spec.max_skew - count
-            return max(left, 0) if counts_itself else (_NO_LIMIT if left >= 0 else 0)
+            return max(left, 0) if asked.counts_itself else (_NO_LIMIT if left >= 0 else 0)
         case Kind.NEAR:
-            return _NO_LIMIT if count or (counts_itself and not group.hosts) else 0
+            return _NO_LIMIT if count or (asked.counts_itself and not group.hosts) else 0
         case _:
             if count:
                 return 0
-            return 1 if counts_itself else _NO_LIMIT
+            return 1 if asked.counts_itself else _NO_LIMIT
 
 
 def _caps(group: Group, counts: NDArray[np.int64], *, counts_itself: bool) -> NDArray[np.int64]:
