@@ -11,7 +11,7 @@ from karpenter.local.real.binaries import ASSETS, BUILT
 
 
 def find_kubectl() -> Path | None:
-    """Return kubectl: the one that KUBEBUILDER_ASSETS names, the one that was built, or the one on the PATH."""
+    """Return kubectl: where KUBEBUILDER_ASSETS says, the one that was built, or the one on the PATH."""
     root = Path(__file__).parents[2]
     places = [Path(named)] if (named := os.environ.get(ASSETS)) else []
     for place in (*places, root / BUILT):

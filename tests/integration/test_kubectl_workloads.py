@@ -119,8 +119,8 @@ async def test_taint(kubectl: Kubectl) -> None:
         "node/node-1 tainted\nnode/node-2 tainted\nnode/node-3 tainted"
     )
     await kubectl.ok("wait --for=condition=PodScheduled=false pod -l app=inflate --timeout=30s")
-    described = await kubectl.ok("describe pods -l app=inflate")
-    assert "0/3 nodes are available: 3 node(s) had untolerated taint(s)." in described
+    why = 'get pods -o jsonpath={.items[0].status.conditions[?(@.type=="PodScheduled")].message}'
+    assert "0/3 nodes are available: 3 node(s) had untolerated taint(s)." in await kubectl.ok(why)
 
     await kubectl.ok("taint nodes --all out-")
     await kubectl.ok("wait --for=condition=Ready pod -l app=inflate --timeout=30s")
