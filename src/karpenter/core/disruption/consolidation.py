@@ -199,15 +199,11 @@ def _several(replacements: Sequence[NewNode], before: float) -> tuple[NewNode, .
 
 def _not_what_is_removed(candidates: Sequence[Candidate], node: NewNode) -> NewNode | None:
     """Leave out types as dear as a machine of theirs that would go: keeping that machine is as good."""
-    names = [c.node.labels.get(INSTANCE_TYPE, "") for c in candidates]
-    common = [
-        c.price
-        for c in candidates
-        if c.price is not None and c.node.labels.get(INSTANCE_TYPE) in node.instance_types
-    ]
-    if not common:
+    common = [c.price for c in candidates if c.node.labels.get(INSTANCE_TYPE) in node.instance_types]
+    prices_known = [price for price in common if price is not None]
+    if not prices_known:
         return node
-    found = prices.without_types(node, names, min(common))
+    found = prices.cheaper_than(node, min(prices_known))
     return found if found is None or prices.keeps_variety(found) else None
 
 

@@ -19,8 +19,6 @@ from karpenter.core.scheduling.plan import Purchase
 from karpenter.core.scheduling.scarce import falls_short, variety
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.bits import Bits
@@ -73,23 +71,17 @@ def types_for_variety(node: NewNode) -> int:
     """Return how many of the cheapest types are needed to keep the least choice of values."""
     fitting = _fitting(node)
     template = fitting.template
-    if not template.min_values:
-        return 0
     by_name = {kind.name: kind for kind in template.universe.types}
-    seen: dict[str, set[str]] = {key: set() for key in template.min_values}
-    for count, name in enumerate(fitting.type_names(), start=1):
-        for key in seen:
-            seen[key] |= by_name[name].requirements[key].values
-        if all(len(seen[key]) >= least for key, least in template.min_values.items()):
-            return count
-    return len(by_name)
+    names = fitting.type_names()
 
+    def is_enough(count: int) -> bool:
+        some = [by_name[name].requirements for name in names[:count]]
+        return all(
+            len(set().union(*(each[key].values for each in some))) >= least
+            for key, least in template.min_values.items()
+        )
 
-def without_types(node: NewNode, names: Sequence[str], below: float) -> NewNode | None:
-    """Return a new node cheaper than `below`, when it could become one of the types that are removed."""
-    if not set(names) & set(node.instance_types):
-        return node
-    return cheaper_than(node, below)
+    return next(count for count in range(len(names) + 1) if is_enough(count))
 
 
 def _worst(universe: Universe, bits: Bits) -> NDArray[np.float64]:
