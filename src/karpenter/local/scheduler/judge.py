@@ -96,7 +96,8 @@ def refusal(table: Table, demand: Demand, survey: Survey) -> Refused:
             words[objection.words] += int(hit.sum())
             open_rows |= hit if not objection.final else np.zeros_like(hit)
         left &= ~hit
-    return Refused(words, frozenset(filters), open_rows)
+    # Where there is no node at all, no filter has refused one, and any change may help.
+    return Refused(words, frozenset(filters or Filter), open_rows)
 
 
 def refusal_at(table: Table, demand: Demand, survey: Survey, row: int) -> list[str]:
