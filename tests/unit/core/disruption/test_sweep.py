@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE, ZONE
+from karpenter.api.labels import DO_NOT_DISRUPT, HOSTNAME, INSTANCE_TYPE, POD_DELETION_COST, ZONE
 from karpenter.api.meta import LabelSelector
 from karpenter.api.nodepool import Budget, PoolRequirement
 from karpenter.api.placement import Affinity, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
@@ -212,6 +212,27 @@ def test_a_pool_that_cannot_hold_the_rest_is_passed_over() -> None:
     (command,) = decided(view).commands
 
     assert command.replacements[0].pool == "default"
+
+
+def test_a_machine_that_lost_its_room_waits_for_better_ones() -> None:
+    """When another has taken the free room, a machine is worth less and comes after those worth more."""
+    full = machine("node-c", "small")
+    guard = pod("guard-0", "node-c", cpu="1", annotations={DO_NOT_DISRUPT: "true"})
+    view = cluster(
+        pool(),
+        machine("node-a", "large"),
+        machine("node-b", "xlarge"),
+        full,
+        machine("node-d", "large"),
+        pod("a-0", "node-a", cpu="900m"),
+        pod("b-0", "node-b", cpu="900m"),
+        guard,
+        pod("d-0", "node-d", cpu="1900m", annotations={POD_DELETION_COST: str(-(2**26))}),
+    )
+
+    (command,) = decided(view, explain=0).commands
+
+    assert set(command.candidates) == {"node-a", "node-b", "node-d"}
 
 
 @pytest.mark.parametrize("count", [3, 45])
