@@ -4,7 +4,8 @@ First come, first served: the packing that everything else is measured against.
 Classes are placed from the largest pod down. A pod goes to the first existing node that
 takes it, else to the claim with the fewest pods that does, else to a new claim of the
 first pool that can serve it; if nothing helps it gives up one preference and tries again.
-Pods that wait for company are tried again as long as anything moves.
+Pods that wait for company, or for what other pods may release, are tried again as long as
+anything moves.
 
 All pods of a class whose chances only ever shrink are placed together; a class whose
 chances depend on counts goes pod by pod, but keeps what it has learned between pods.
@@ -48,20 +49,26 @@ def pack(run: Run, waiting: dict[int, int]) -> dict[int, int]:
         again, moved = [], False
         for each in queue:
             if run.stop():
+                run.is_complete = False
                 return {n: c for n, c in left.items() if c}
             before = left[each.number]
             left[each.number] = place_class(run, each, before)
             moved |= left[each.number] < before
-            if left[each.number] and any(w.demands.waits_for_company for w in run.wishes[each.number]):
+            if left[each.number] and (waits_for_company(run, each) or run.may_release()):
                 again.append(each)
         queue = again if moved else []
     return {n: c for n, c in left.items() if c}
 
 
+def waits_for_company(run: Run, each: PodClass) -> bool:
+    """Return whether pods of a class may get a place once other pods have theirs."""
+    return any(wish.demands.waits_for_company for wish in run.wishes[each.number])
+
+
 def place_class(run: Run, each: PodClass, count: int) -> int:
     """Place pods of one class; return how many are left."""
     wishes = run.wishes[each.number]
-    if any(wish.demands.waits_for_company for wish in wishes):
+    if waits_for_company(run, each):
         return Stepper(run, wishes).place(count)
     run.must_wait = False
     for wish in wishes:

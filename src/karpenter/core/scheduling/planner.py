@@ -53,6 +53,8 @@ def cheaper(first: Run) -> Run:
     demand = _demand(first, candidate, movable)
     waiting: Counter[int] = Counter()
     for template, parts in demand.items():
+        if first.stop():
+            return best
         packed, items = _pack(candidate, template, parts, options.effort, options.seed)
         if packed is None:
             for (wish, _), count in parts.items():

@@ -86,6 +86,9 @@ class Run:
         self._choices: dict[int, Choices] = {}
         self._admits: dict[tuple[int, Group], bool] = {}
         self.stop = problem.options.stop or (lambda: False)
+        self.is_complete = True
+        """Whether every pod was looked at."""
+
         self.must_wait = False
         """Set when a pod was refused only because reservations are taken: it looks no further for now."""
 
@@ -247,6 +250,10 @@ class Run:
         if ledger is not None and not ledger.is_exact and ledger.is_tight():
             ledger.tighten(self._footing)
         return bool(template.min_values) or template.reserves or (ledger is not None and ledger.is_exact)
+
+    def may_release(self) -> bool:
+        """Whether claims may give back something that other pods wait for, when they are narrowed."""
+        return bool(self.reservations.left) or any(ledger.is_exact for ledger in self.ledgers.values())
 
     def _footing(self, claim: int) -> list[int]:
         """Return the types by which a claim counts against its pool's limits."""

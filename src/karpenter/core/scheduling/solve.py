@@ -32,7 +32,7 @@ def solve(problem: Problem) -> Plan:
         because=Because(run, bought),
         refusals=refusals(run, left),
         cost=cost,
-        complete=not run.stop(),
+        complete=run.is_complete,
     )
 
 
