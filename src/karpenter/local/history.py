@@ -56,7 +56,7 @@ class History:
         self._bytes = 0
         self._max_events = max_events
         self._max_bytes = max_bytes
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: dict[asyncio.Future[None], None] = {}  # in order, so that a run can be repeated
 
     def append(self, change: Change) -> None:
         """Add the newest change and wake every watcher."""
@@ -69,7 +69,7 @@ class History:
 
     def ring(self) -> None:
         """Wake every watcher, with or without news."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, {}
         for future in waiting:
             if not future.done():
                 future.set_result(None)
@@ -78,15 +78,16 @@ class History:
         """Wait for the bell; return False when `seconds` passed in silence."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
-        self._waiting.append(future)
+        self._waiting[future] = None
         timer = loop.call_later(seconds, _give_up, future)
         try:
-            return await future is None
+            await future
         except TimeoutError:
-            self._waiting = [other for other in self._waiting if other is not future]
             return False
         finally:
             timer.cancel()
+            self._waiting.pop(future, None)
+        return True
 
     def cursor(self, revision: int) -> int | None:
         """Return where to read what came after `revision`, or None when some of it is forgotten."""

@@ -72,14 +72,22 @@ class FileJournal:
         self._snapshot: asyncio.Task[None] | None = None
         self._failure: str = ""
         directory.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(directory)
+        self._lock: int | None = _lock(directory)
 
     def open(self, store: Store) -> None:
         """Fill `store` with what the directory holds, and keep its writes from now on.
 
         Raises:
-            JournalError: a file is damaged other than at its end.
+            JournalError: a file is damaged other than at its end; the directory is free again.
         """
+        try:
+            self._load(store)
+        except BaseException:
+            self.abandon()
+            raise
+        store.journal = self
+
+    def _load(self, store: Store) -> None:
         floor = 0
         snapshots = _files(self._directory, "snapshot")
         if snapshots:
@@ -96,7 +104,6 @@ class FileJournal:
         self._store = store
         self._durable = self._written = store.revision
         self._begin_log(logs[-1][1] if logs else self._path("log", store.revision))
-        store.journal = self
 
     def record(self, table: str, change: Change) -> None:
         """Take one write; it is on disk once `settled` has returned for its revision."""
@@ -120,10 +127,16 @@ class FileJournal:
         await self.settled(self._written)
         if self._snapshot is not None:
             await self._snapshot
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the directory as it is; what was not settled may be lost."""
         if self._log is not None:
             self._log.close()
             self._log = None
-        os.close(self._lock)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     async def _flush(self) -> None:
         while self._buffer:

@@ -42,6 +42,24 @@ def refuse(fault: faults.Fault) -> Response:
     return Response(status=fault.code, headers=(*JSON_HEADERS, *fault.headers), body=fault.encode())
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes YAML as the API does: texts that could be read as something else in double quotes."""
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = None
+    if "\n" in value:
+        style = "|"
+    elif dumper.resolve(yaml.ScalarNode, value, (True, False)) != _STRING:  # type: ignore[no-untyped-call]  # the stubs leave it out
+        style = '"'
+    return dumper.represent_scalar(_STRING, value, style=style)
+
+
+_STRING = "tag:yaml.org,2002:str"
+_WIDTH = 1 << 20
+_Dumper.add_representer(str, _text)
+
+
 def as_yaml(response: Response) -> Response:
     """Return a JSON response in YAML."""
     if response.header("content-type") != "application/json":
@@ -49,7 +67,7 @@ def as_yaml(response: Response) -> Response:
     headers = tuple(
         (key, "application/yaml" if key == "content-type" else value) for key, value in response.headers
     )
-    text = yaml.dump(msgspec.json.decode(response.body), Dumper=yaml.CSafeDumper, sort_keys=True)
+    text = yaml.dump(msgspec.json.decode(response.body), Dumper=_Dumper, sort_keys=True, width=_WIDTH)
     return Response(status=response.status, headers=headers, body=text.encode())
 
 

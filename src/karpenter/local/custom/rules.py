@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from karpenter.api.errors import InvalidObject
-from karpenter.api.schema import find_bad_rules, load
+from karpenter.api.schema import check_value, find_bad_rules, load
 from karpenter.local.complaints import Complaint, bad, duplicate, forbidden, required, unsupported
 from karpenter.local.custom.definition import schema_of
+from karpenter.local.custom.mentions import undeclared
 from karpenter.local.validation import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from karpenter.api.schema import Schema
     from karpenter.local.entry import Object
 
 _ROOT = "spec.validation.openAPIV3Schema"
@@ -108,6 +112,24 @@ def _schema(schema: dict[str, Any], path: str) -> Iterator[Complaint]:
         return
     for problem in find_bad_rules(loaded, path):
         yield Complaint(problem.field, problem.reason, problem.message)
+    yield from _contents(loaded, path)
+
+
+def _contents(schema: Schema, path: str) -> Iterator[Complaint]:
+    """Yield rules that mention what is not there, and defaults that the schema would not accept."""
+    for index, rule in enumerate(schema.rules):
+        place = f"{path}.x-kubernetes-validations[{index}].rule"
+        for name in undeclared(rule.rule, schema):
+            yield bad(place, rule.rule, f"compilation failed: ERROR: undefined field '{name}'")
+    if schema.default is not UNSET and schema.default is not None:
+        for problem in check_value(schema, schema.default, f"{path}.default"):
+            yield Complaint(problem.field, problem.reason, problem.message)
+    for name, inner in schema.properties.items():
+        yield from _contents(inner, f"{path}.properties[{name}]")
+    if schema.items is not None:
+        yield from _contents(schema.items, f"{path}.items")
+    if schema.values is not None:
+        yield from _contents(schema.values, f"{path}.additionalProperties")
 
 
 def _structure(schema: Any, path: str, *, root: bool = False) -> Iterator[Complaint]:
