@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from karpenter.api.labels import DO_NOT_DISRUPT, HOSTNAME, INSTANCE_TYPE, POD_DELETION_COST, ZONE
+from karpenter.api.labels import DO_NOT_DISRUPT, HOSTNAME, INSTANCE_TYPE, ZONE
 from karpenter.api.meta import LabelSelector
 from karpenter.api.nodepool import Budget, PoolRequirement
 from karpenter.api.placement import Affinity, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
@@ -28,6 +28,12 @@ def _spaced(name: str, node: str, app: str, *, key: str, cpu: str = "1", **spec:
     )
     found = pod(name, node, cpu=cpu, labels={"app": app})
     return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, affinity=apart, **spec))
+
+
+def _in_zone(found: Pod, zone: str) -> Pod:
+    return msgspec.structs.replace(
+        found, spec=msgspec.structs.replace(found.spec, node_selector={ZONE: zone})
+    )
 
 
 def _fleet(count: int, *, cpu: str = "500m", budget: str = "100%") -> ClusterView:
@@ -216,18 +222,17 @@ def test_a_pool_that_cannot_hold_the_rest_is_passed_over() -> None:
 
 def test_a_machine_that_lost_its_room_waits_for_better_ones() -> None:
     """When another has taken the free room, a machine is worth less and comes after those worth more."""
-    full = machine("node-c", "small")
-    guard = pod("guard-0", "node-c", cpu="1", annotations={DO_NOT_DISRUPT: "true"})
+    guard = pod("guard-0", "node-c", annotations={DO_NOT_DISRUPT: "true"})
     view = cluster(
         pool(),
-        machine("node-a", "large"),
+        machine("node-a", "large", zone="zone-2"),
         machine("node-b", "xlarge"),
-        full,
+        machine("node-c", "small", zone="zone-2"),
         machine("node-d", "large"),
-        pod("a-0", "node-a", cpu="900m"),
+        _in_zone(pod("a-0", "node-a", cpu="900m"), "zone-2"),
         pod("b-0", "node-b", cpu="900m"),
         guard,
-        pod("d-0", "node-d", cpu="1900m", annotations={POD_DELETION_COST: str(-(2**26))}),
+        _in_zone(pod("d-0", "node-d", cpu="1900m"), "zone-1"),
     )
 
     (command,) = decided(view, explain=0).commands
