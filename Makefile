@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: help demo test lint types imports unit coverage bench crds controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage bench crds metrics controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -33,11 +33,11 @@ imports: $(VENV)/.ready ## Check the layers and the purity of the core
 	$(BIN)/lint-imports --no-cache
 
 unit: $(VENV)/.ready ## Run the tests without measuring coverage
-	$(BIN)/pytest -n $(JOBS)
+	$(BIN)/pytest -n $(JOBS) -m "not controlplane"
 
 coverage: $(VENV)/.ready ## Run the tests; base and core must be covered whole
 	$(BIN)/coverage erase
-	$(BIN)/pytest -n $(JOBS) --cov --cov-report=
+	$(BIN)/pytest -n $(JOBS) -m "not controlplane" --cov --cov-report=
 	$(BIN)/coverage report
 
 bench: $(VENV)/.ready ## Print the tables of speed, memory and price
@@ -45,6 +45,10 @@ bench: $(VENV)/.ready ## Print the tables of speed, memory and price
 
 crds: $(VENV)/.ready ## Write the CRDs of the chart anew from the API types
 	$(BIN)/karpenter crds --write charts/karpenter/crds
+	$(BIN)/karpenter crds --write docs/reference --output markdown
+
+metrics: $(VENV)/.ready ## Write the reference of metrics anew
+	$(BIN)/python -m karpenter.telemetry.reference > docs/reference/metrics.md
 
 controlplane: $(VENV)/.ready ## Build or find the real control plane, for the contract suite
 	$(BIN)/python controlplane/build.py
