@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SCENARIOS = sorted(HERE.glob("scheduling/*.yaml")) + sorted(HERE.glob("disruption/*.yaml"))
-PACKING = {"scheduling": "packing-policy=greedy", "disruption": "consolidation-strategy=upstream"}
+PACKING = {"scheduling": "packing-policy=greedy", "disruption": "consolidation-strategy=classic"}
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

@@ -228,8 +228,8 @@ SETTINGS: Final = (
     Setting(
         "consolidation-strategy",
         "global",
-        "global: look for the best set of machines to remove; upstream: the classic order and limits",
-        _choice("global", "upstream"),
+        "global: look for the best set of machines to remove; classic: the order and limits that users know",
+        _choice("global", "classic"),
     ),
     Setting(
         "consolidation-payback",

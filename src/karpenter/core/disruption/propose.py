@@ -18,7 +18,7 @@ from karpenter.api.labels import CAPACITY_TYPE, NODEPOOL, ZONE
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.placement import Toleration
 from karpenter.api.pod import Pod, PodSpec
-from karpenter.core.disruption import search, upstream
+from karpenter.core.disruption import classic, search
 from karpenter.core.disruption.candidates import survey
 from karpenter.core.disruption.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, Command, Kept, Verdict
 from karpenter.core.disruption.consolidation import Consolidation, PoolTotals, Refused
@@ -53,7 +53,7 @@ _ANY_TAINT: Final = Toleration(operator="Exists")
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the operator that change what disruption may do."""
 
-    strategy: Literal["global", "upstream"] = "global"
+    strategy: Literal["global", "classic"] = "global"
     spot_to_spot: bool = False
     static_capacity: bool = False
     payback: Payback = Payback()
@@ -206,8 +206,8 @@ class _Pass:
         ready = [c for c in self._survey.candidates if not c.is_empty and not self._not_yet(c)]
         self._note_budget(ready, headroom)
         consolidation = self._consolidation()
-        if self._rules.strategy == "upstream":
-            command = upstream.consolidate(ready, consolidation, headroom, self._stop)
+        if self._rules.strategy == "classic":
+            command = classic.consolidate(ready, consolidation, headroom, self._stop)
         else:
             command = search.consolidate(
                 ready, consolidation, self._simulator, lambda: self._headroom(UNDERUTILIZED), self._stop
@@ -245,7 +245,7 @@ class _Pass:
                 cost = moving_cost(pod for pod in node.pods if runs_again(pod))
                 price = price_of(node, self._catalog) or 0.0
                 totals[node.pool] = PoolTotals(had.price + price, had.cost + cost)
-        most = 1 if self._rules.strategy == "upstream" else _MOST_REPLACEMENTS
+        most = 1 if self._rules.strategy == "classic" else _MOST_REPLACEMENTS
         return Consolidation(
             self._simulator, totals, spot_to_spot=self._rules.spot_to_spot, most_replacements=most
         )

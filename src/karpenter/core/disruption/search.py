@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from karpenter.core.disruption import upstream
+from karpenter.core.disruption import classic
 from karpenter.core.disruption.command import Command
 from karpenter.core.disruption.sweep import Fleet
 
@@ -66,9 +66,9 @@ def _found(
     fleet = Fleet(simulator.as_it_is(), movable)
     yield from _decided(fleet.sweep(headrooms(), stop), consolidation, stop)
     if len(movable) <= _SMALL:
-        classic = upstream.consolidate(movable, consolidation, headrooms(), stop)
-        if classic is not None:
-            yield classic
+        known = classic.consolidate(movable, consolidation, headrooms(), stop)
+        if known is not None:
+            yield known
         for candidate in sorted(movable, key=lambda c: (-c.worth, c.name)):
             if headrooms().allows(candidate) and not stop():
                 yield from _decided([candidate], consolidation, stop)

@@ -145,10 +145,10 @@ def test_the_classic_strategy_replaces_by_one_machine_at_most() -> None:
         pod("web-1", "node-1", cpu="1500m"),
     )
 
-    assert decided(view, market=market, strategy="upstream").commands == ()
+    assert decided(view, market=market, strategy="classic").commands == ()
 
 
-@pytest.mark.parametrize("strategy", ["global", "upstream"])
+@pytest.mark.parametrize("strategy", ["global", "classic"])
 def test_a_search_that_is_stopped_finds_nothing(strategy: str) -> None:
     """The search can be stopped at any time; what was not found is not invented."""
     view = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))

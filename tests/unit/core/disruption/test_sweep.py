@@ -65,7 +65,7 @@ def test_more_is_saved_than_in_the_classic_order() -> None:
     view = _fleet(50, cpu="900m")
 
     mine = decided(view, explain=0).commands[0].saving
-    classic = decided(view, explain=0, strategy="upstream").commands[0].saving
+    classic = decided(view, explain=0, strategy="classic").commands[0].saving
 
     assert mine >= classic
 
