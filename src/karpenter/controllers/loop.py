@@ -61,7 +61,8 @@ class Loop:
     ) -> None:
         self._reconciler = reconciler
         self._workers = workers
-        self.queue = queue or WorkQueue[str](backoff=backoff, bucket=bucket)
+        # An empty queue is false, as every empty collection is.
+        self.queue = queue if queue is not None else WorkQueue[str](backoff=backoff, bucket=bucket)
 
     def start(self, supervisor: Supervisor) -> None:
         """Begin to work off the queue."""

@@ -24,8 +24,8 @@ from karpenter.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from karpenter.api.wire import to_plain
+from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from karpenter.core.state.store import Gone, Put
 from karpenter.core.state.view import NodeClass
 from karpenter.kube.cache import Seen

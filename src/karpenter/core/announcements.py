@@ -13,7 +13,6 @@ from karpenter.core.effects import Announce, about
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from karpenter.api.meta import ObjectReference, Resource
     from karpenter.api.node import Node
@@ -137,7 +136,7 @@ def disrupted(pod: Pod, grace: int) -> Announce:
     return Announce(
         about=about(pod),
         reason="Disrupted",
-        message=f"The pod was deleted because its node terminates: it has {grace} s to end and asked for {wish}.",
+        message=f"The pod was deleted because its node ends: it has {grace} s to end and asked for {wish}.",
         same_as=(pod.metadata.uid,),
     )
 
@@ -247,25 +246,13 @@ def consolidation_rejected(item: Resource, command: str, why: str) -> Announce:
     )
 
 
-def condition_changed(
-    item: Resource, kind: str, before: str, after: str, reason: str, message: str
-) -> Announce:
-    """Tell an object that one of its conditions has changed."""
-    details = ", ".join(filter(None, (reason, message)))
+def interruption(item: Resource, kind: str) -> Announce:
+    """Tell a node or claim that its cloud takes the machine away, or would rather have it back."""
+    words = kind.replace("_", " ")
     return Announce(
         about=about(item),
-        reason=kind,
-        message=f"Status condition changed: {kind} was {before or 'absent'}, is {after or 'absent'}"
-        + (f" ({details})" if details else ""),
-        quiet_for=0.0,
-    )
-
-
-def finalized(item: Resource, when: datetime) -> Announce:
-    """Tell that an object is gone for good."""
-    return Announce(
-        about=about(item),
-        reason="Finalized",
-        message=f"Finalized at {when:%Y-%m-%dT%H:%M:%SZ}.",
-        quiet_for=0.0,
+        type="Warning",
+        reason="".join(part.capitalize() for part in kind.split("_")),
+        message=f"The cloud tells of this machine: {words}.",
+        same_as=(item.kind, item.name, kind),
     )

@@ -28,9 +28,7 @@ class ClassNotServed(RuntimeError):  # noqa: N818  says what is wrong
         )
 
 
-async def class_targets(
-    client: Client, kinds: Iterable[NodeClassKind]
-) -> dict[tuple[str, str], Kind[Any]]:
+async def class_targets(client: Client, kinds: Iterable[NodeClassKind]) -> dict[tuple[str, str], Kind[Any]]:
     """
     Return how to read each kind of node class.
 

@@ -23,15 +23,19 @@ from karpenter.base.aio.bucket import TokenBucket
 from karpenter.base.aio.queue import WorkQueue
 from karpenter.base.aio.tasks import Supervisor
 from karpenter.base.clock import Clock
-from karpenter.cloud.interface import CloudProvider
+from karpenter.cloud.interface import CloudProvider, Interruptible
 from karpenter.controllers import watching
 from karpenter.controllers.catalogs import Catalogs
+from karpenter.controllers.collecting import GarbageCollection
 from karpenter.controllers.evictions import Departures, Evictor
+from karpenter.controllers.interruptions import Interruptions
 from karpenter.controllers.loop import Loop, patrol
+from karpenter.controllers.marking import ClaimMarks, Expiration, PodEvents, Upkeep
 from karpenter.controllers.nodeclaims import ClaimLifecycle
 from karpenter.controllers.perform import Performer
 from karpenter.controllers.pools import Outcomes, PoolCounter, PoolKeeper
 from karpenter.controllers.provisioning import Provisioner
+from karpenter.controllers.termination import NodeTermination
 from karpenter.controllers.watching import Watches
 from karpenter.controllers.worker import Inline, Threaded
 from karpenter.core.state.store import Store
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from karpenter.api.meta import Resource
+    from karpenter.base.aio.tasks import Work
     from karpenter.controllers.loop import Round
     from karpenter.core.state.store import Event
     from karpenter.core.state.view import NodeClass
@@ -85,6 +90,7 @@ class Operator:
         self.watches: Watches | None = None
         self._loops: list[Loop] = []
         self._rounds: list[Round] = []
+        self._tasks: dict[str, Work] = {}
         self._supervisor = Supervisor(chance=parts.chance)
         self._window = Window(
             idle=settings.batch_idle_duration.total_seconds(),
@@ -119,8 +125,8 @@ class Operator:
             loop.start(self._supervisor)
         for each in self._rounds:
             patrol(each, self._supervisor, parts.clock)
-        start("provisioner", self.provisioner.run)
-        start("provisioner.remind", self.provisioner.remind)
+        for name, work in self._tasks.items():
+            start(name, work)
         return self
 
     async def __aexit__(
@@ -160,9 +166,25 @@ class Operator:
         store.subscribe(self.provisioner.hear)
         claims = ClaimLifecycle(store, performer, parts.cloud, clock)
         self._loop(Loop(claims, workers=100, backoff=_CLAIMS), claims.wakes)
+        nodes = NodeTermination(store, performer, parts.cloud, clock)
+        self._loop(Loop(nodes, workers=100, backoff=_PODS), nodes.wakes)
+        marks = ClaimMarks(store, performer, parts.cloud, self.catalogs, clock)
+        self._loop(Loop(marks), marks.wakes)
+        expiration = Expiration(store, performer, clock)
+        self._loop(Loop(expiration, workers=1), expiration.wakes)
+        upkeep = Upkeep(store, performer, clock)
+        self._loop(Loop(upkeep), upkeep.wakes)
+        events = PodEvents(store, performer, clock)
+        self._loop(Loop(events, workers=1), events.wakes)
         pools = PoolKeeper(self.outcomes, store, performer, clock, ALL_LABEL_RULES)
         self._loop(Loop(pools, queue=self.outcomes.queue), pools.wakes)
-        self._rounds.append(PoolCounter(store, performer))
+        self._rounds += [
+            PoolCounter(store, performer),
+            GarbageCollection(store, performer, parts.cloud, clock),
+        ]
+        if isinstance(parts.cloud, Interruptible):
+            self._tasks["interruption"] = Interruptions(store, performer, parts.cloud, clock).run
+        self._tasks |= {"provisioner": self.provisioner.run, "provisioner.remind": self.provisioner.remind}
         evictor = Evictor(self.departures, store, parts.client, performer, clock)
         self._loop(Loop(evictor, workers=100, queue=self.departures.queue), None)
 

@@ -1,1 +1,1 @@
-"""The life of a machine: from its claim to its node, and back to nothing; and the pools that it belongs to."""
+"""The life of a machine, from its claim to its node and back, and the pools that it belongs to."""

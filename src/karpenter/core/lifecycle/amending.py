@@ -27,7 +27,7 @@ def amend(
     changes: Mapping[str, Any] | None = None,
     status: Mapping[str, Any] | None = None,
 ) -> tuple[Effect, ...]:
-    """Return the change that makes an object's conditions those of a board, beside others; none if none is."""
+    """Return the change that makes an object's conditions those of a board, beside others, if any."""
     written = dict(status or {})
     if differ(item.status.conditions, board.held):
         written["conditions"] = render(board.held)

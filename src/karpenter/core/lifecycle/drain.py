@@ -2,7 +2,7 @@
 Emptying a node: which pods are waited for, and who goes first.
 
 Ordinary pods leave before daemons, and critical ones last, so that what others need is there until the end.
-Only one tier is asked to leave at a time. Pods that could not leave in time any more are all made to, at once.
+Only one tier is asked to leave at a time. Pods that would be late otherwise are made to leave at once.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-When a node is complete: ready, rid of the taints of its start, and with every resource that pods were promised.
+When a node is complete: ready, rid of the taints of its start, with every resource that was promised.
 
 There is no time limit: a node that never completes is kept and says what it waits for.
 """

@@ -1,8 +1,8 @@
 """
 What a pool says about itself: whether it makes sense, whether its node class is ready, what its template is.
 
-All of it is worked out in one look and written in one go. A pool is used only when both its own validation and
-its class say yes about its present generation.
+All of it is worked out in one look and written in one go. A pool is used only when both its own validation
+and its class say yes about its present generation.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def tend(
         status["nodeClassObservedGeneration"] = node_class.generation
     hashes = _hashes(pool)
     notes = pool.metadata.annotations
-    changes = {"metadata": {"annotations": hashes}} if any(notes.get(k) != v for k, v in hashes.items()) else {}
+    changes = (
+        {"metadata": {"annotations": hashes}} if any(notes.get(k) != v for k, v in hashes.items()) else {}
+    )
     return (
         *(_rehashed(claim, hashes) for claim in claims if _is_of_older_version(claim, pool, hashes)),
         *amend(pool, board, changes=changes, status=status, because="the pool or its node class has changed"),

@@ -2,8 +2,8 @@
 When a machine has become a node of ours.
 
 The node is found by its provider id. It is given what its claim promises (labels, annotations, taints, the
-finalizer that keeps it until its machine is gone, its owner) and loses the taint with which it came up, in one
-write. From then on the node speaks for the machine.
+finalizer that keeps it until its machine is gone, its owner) and loses the taint with which it came up, in
+one write. From then on the node speaks for the machine.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def step(
     """
     Return what is due for a claim that is not being deleted.
 
-    `nodes` are those with its provider id; `holds` names what the provider has to finish before pods may come.
+    `nodes` are those with its provider id; `holds` names what the provider has to finish first.
     """
     if not has_finalizer(claim):
         return Step(effects=(add_finalizer(claim, "its machine must not outlive it"),))

@@ -1,0 +1,34 @@
+"""Once in a while: claims without a machine, and machines without a claim."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.core.lifecycle.collect import PERIOD, without_claim, without_machine
+
+if TYPE_CHECKING:
+    from karpenter.base.clock import Clock
+    from karpenter.cloud.interface import CloudProvider
+    from karpenter.controllers.perform import Performer
+    from karpenter.core.state.store import Store
+
+
+class GarbageCollection:
+    """Removes what was left behind."""
+
+    name = "nodeclaim.garbagecollection"
+
+    def __init__(self, store: Store, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
+        self._store = store
+        self._performer = performer
+        self._cloud = cloud
+        self._clock = clock
+
+    async def look(self) -> float:
+        """Compare what we have asked for with what there is."""
+        before = tuple(self._store.view().claims.values())
+        machines = await self._cloud.list()
+        after = self._store.view().claims.values()
+        await self._performer.perform(without_machine(before, machines, self._store.nodes_of))
+        await self._performer.perform(without_claim(machines, after, self._clock.now()))
+        return PERIOD

@@ -1,0 +1,24 @@
+"""When a claim is too old. Budgets do not apply; its node still drains as any other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.core.disruption.marks import expires_at
+from karpenter.core.effects import NOTHING, Step
+from karpenter.core.lifecycle.amending import delete_claim
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from karpenter.api.nodeclaim import NodeClaim
+
+
+def expire(claim: NodeClaim, now: datetime) -> Step:
+    """Return what removes a claim that is too old, or in how many seconds it will be."""
+    moment = expires_at(claim)
+    if moment is None or claim.metadata.deletion_timestamp is not None:
+        return NOTHING
+    if now < moment:
+        return Step(again=(moment - now).total_seconds())
+    return Step(effects=delete_claim(claim, "expired", f"it is older than {claim.spec.expire_after}"))

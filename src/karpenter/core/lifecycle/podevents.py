@@ -1,0 +1,54 @@
+"""
+When a node last saw a pod come or go, so that consolidation leaves it alone for a while after.
+
+A pod that is bound, that ends or that is asked to go counts; daemons do not. Written at most once in ten
+seconds.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from karpenter.core.effects import Amend
+from karpenter.core.lifecycle.conditions import render_time
+from karpenter.core.state.pods import is_daemon, is_finished, is_leaving
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.api.pod import Pod
+    from karpenter.core.effects import Effect
+
+DEDUPED: Final = timedelta(seconds=10)
+
+
+def is_pod_event(pod: Pod | None, before: Pod | None) -> str:
+    """Return the node on which a pod came or went, when that is what happened."""
+    last = pod or before
+    if last is None or is_daemon(last) or not last.spec.node_name:
+        return ""
+    if pod is None:
+        return last.spec.node_name
+    if before is None:
+        return ""  # the first we hear of it, after a start of ours: it came before that
+    bound = not before.spec.node_name
+    ended = is_finished(pod) and not is_finished(before)
+    leaves = is_leaving(pod) and not is_leaving(before)
+    return last.spec.node_name if bound or ended or leaves else ""
+
+
+def noted(claim: NodeClaim, now: datetime) -> tuple[Effect, ...]:
+    """Return the write that tells when a claim's node last saw a pod come or go."""
+    last = claim.status.last_pod_event_time
+    if last is not None and now - last < DEDUPED:
+        return ()
+    return (
+        Amend(
+            kind=claim.kind,
+            name=claim.name,
+            status={"lastPodEventTime": render_time(now)},
+            because="a pod came or went",
+        ),
+    )
