@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import LabelSelector
     from karpenter.api.placement import PodAffinityTerm, TopologySpreadConstraint
-    from karpenter.api.pod import Pod, PodSpec
+    from karpenter.api.pod import Pod, PodSpec, PodStatus
     from karpenter.core.model.ports import HostPort
     from karpenter.core.scheduling.problem import PodVolumes, Problem
     from karpenter.core.scheduling.relax import Rung
@@ -125,7 +125,7 @@ def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
             moved,
             pod.key if volumes is not NO_VOLUMES else None,
             id(spreads) if spreads is not pod.spec.topology_spread_constraints else 0,
-            _ENCODER.encode(pod.status.container_statuses) if pod.status.container_statuses else b"",
+            _reported(pod.status),
         )
         group = known.get(identity)
         if group is None:
@@ -193,6 +193,19 @@ def _telling(spec: PodSpec) -> PodSpec:
     if not spec.volumes and not spec.node_name:
         return spec
     return msgspec.structs.replace(spec, volumes=(), node_name="")
+
+
+def _reported(status: PodStatus) -> bytes:
+    """Return what is known about the resources that containers were given, which may not be what they ask."""
+    told = [
+        (each.name, each.allocated_resources, each.resources)
+        for each in (*status.container_statuses, *status.init_container_statuses)
+        if each.resources is not None
+    ]
+    if not told:
+        return b""
+    resizing = [each.reason for each in status.conditions if each.type == "PodResizePending"]
+    return _ENCODER.encode((told, status.resize, resizing))
 
 
 def _keys_of_spec(spec: PodSpec) -> Iterator[str]:

@@ -169,12 +169,6 @@ class HostCounts:
         found[: len(known)] = known
         return found
 
-    def taken(self) -> list[int]:
-        """Return the bins that have any."""
-        if self._dense is None:
-            return sorted(self._sparse)
-        return [int(number) for number in np.flatnonzero(self._dense)]
-
     def _spread_out(self) -> None:
         self._dense = np.zeros(2 * (max(self._sparse) + 1), np.int32)
         for number, count in self._sparse.items():

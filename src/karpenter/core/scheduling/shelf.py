@@ -73,7 +73,7 @@ def shelf_of(types: tuple[InstanceType, ...], absent: frozenset[str]) -> Shelf:
     """Return the shelf of some types, the same one as before when they are the same objects."""
     key = (id(types), absent)
     found = _shelves.get(key)
-    if found is None or found.types is not types:
+    if found is None:  # a shelf holds its types, so nothing else can have their id
         found = _shelves[key] = Shelf(types, absent)
         if len(_shelves) > _KEPT:
             _shelves.popitem(last=False)
@@ -131,14 +131,11 @@ class _Sayings:
 
 def _bits_by_number(said: NDArray[np.int64], count: int) -> list[Bits]:
     """Return, for each number, the positions that say it."""
+    if count <= _FEW:
+        return [to_bits(said == number) for number in range(count)]
     found = [0] * count
-    order = np.argsort(said, kind="stable")
-    edges = np.searchsorted(said[order], np.arange(count + 1))
-    for number in range(count):
-        for position in order[edges[number] : edges[number + 1]].tolist() if count > _FEW else ():
-            found[number] |= 1 << position
-        if count <= _FEW:
-            found[number] = to_bits(said == number)
+    for position, number in enumerate(said.tolist()):
+        found[number] |= 1 << position
     return found
 
 
