@@ -96,6 +96,13 @@ def link(cache: Path, directory: Path) -> None:
         shown.symlink_to(os.path.relpath(cache / name, directory))
 
 
+def forget_others(cache: Path) -> None:
+    """Remove what was built for another module file: half a gigabyte that nothing points at."""
+    for other in STORE.iterdir():
+        if other not in {cache, STORE / "bin"}:
+            shutil.rmtree(other)
+
+
 def main() -> None:
     """Build what is missing and say where it is."""
     directory = Path(os.environ.get("KUBEBUILDER_ASSETS") or STORE / "bin")
@@ -116,6 +123,8 @@ def main() -> None:
     for name in missing:
         build(go or "", name, cache / name)
     link(cache, directory)
+    if missing:
+        forget_others(cache)
     click.echo(f"{directory}: Kubernetes {kubernetes_version()}", err=True)
 
 

@@ -59,38 +59,6 @@ def test_a_budget_holds_an_eviction_back(api: Api) -> None:
     assert not api.gone("pods", "a")
 
 
-def test_a_budget_that_nobody_has_counted_yet(api: Api) -> None:
-    """Before the controller has looked at a budget, evictions wait ten seconds."""
-    labels = {"app": "x"}
-    api.make("pods", pod("a", labels=labels))
-    run(api, "a")
-    api.make("poddisruptionbudgets", budget("guard", labels, minAvailable=1))
-    unseen = {
-        "observedGeneration": 0,
-        "disruptionsAllowed": 0,
-        "currentHealthy": 0,
-        "desiredHealthy": 0,
-        "expectedPods": 0,
-    }
-
-    def held_back() -> Object | None:
-        done(api.patch("poddisruptionbudgets", "guard", {"status": unseen}, sub="status"))
-        answer = api.create("pods", eviction("a"), name="a", sub="eviction")
-        found: Object = answer.json
-        return found if found["details"].get("retryAfterSeconds") else None
-
-    status = eventually(held_back)
-
-    assert (status["code"], status["reason"]) == (429, "TooManyRequests")
-    assert status["details"]["retryAfterSeconds"] == 10
-    assert status["details"]["causes"] == [
-        {
-            "reason": "DisruptionBudget",
-            "message": "The disruption budget guard is still being processed by the server.",
-        }
-    ]
-
-
 def test_a_budget_with_room_lets_one_go(api: Api) -> None:
     """An eviction takes one from what is allowed, and is remembered until the pod is gone."""
     labels = {"app": "x"}
