@@ -1,0 +1,172 @@
+"""Placing pods on new machines: the reference benchmark, and what real clusters look like."""
+
+from __future__ import annotations
+
+import gc
+import time
+import tracemalloc
+from collections import defaultdict
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import msgspec
+
+from benchmarks.table import Table, count, ratio, seconds, size
+from benchmarks.workloads.deployments import constrained_pods, deployments
+from benchmarks.workloads.ec2 import AMD64_ONLY, EVERYTHING, ZONES, distinct_pods, ec2_problem, picky_pods
+from benchmarks.workloads.fake import fake_problem
+from benchmarks.workloads.reference import diverse_pods, preference_pods
+from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.solve import solve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from karpenter.api.pod import Pod
+    from karpenter.core.scheduling.plan import Plan
+    from karpenter.core.scheduling.problem import Problem
+
+Packing = Literal["greedy", "price"]
+Policy = Literal["Respect", "Ignore"]
+
+PACKINGS: Final[tuple[Packing, ...]] = ("greedy", "price")
+
+DIVERSE: Final = (1, 50, 100, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
+_ROUNDS: Final = 5
+_ENOUGH: Final = 4.0  # seconds of processor time, after which no further round is begun
+_HEADERS: Final = (
+    "workload", "pods", "packing", "cpu", "pods/s", "growth", "nodes", "$/h", "bound", "gap", "peak memory",
+    "must", "goal",
+)  # fmt: skip
+
+
+_NOTES: Final = (
+    "cpu is processor time of one solve, the best of five, or of as many as begin within 4 s",
+    "every pod has a spec object of its own, as pods that come from an API server have",
+    "greedy is measured without proving a bound, price with it, as by default",
+    "growth compares with the row of the same workload and packing before it",
+    "memory is what a solve holds at most beside the problem, measured apart from time",
+)
+
+
+class Workload(NamedTuple):
+    """Pods to be placed, and what we promise about it, per packing."""
+
+    name: str
+    pods: int
+    problem: Callable[[], Problem]
+    promised: Mapping[Packing, tuple[str, str]] = MappingProxyType({})
+    """What must be reached, and what we want to reach."""
+
+
+class Figures(NamedTuple):
+    """What one packing of one workload costs, and what comes out."""
+
+    seconds: float
+    peak: int
+    plan: Plan
+
+
+def workloads() -> Iterator[Workload]:
+    """Yield everything that is measured, pods of growing number first."""
+    promised: dict[int, dict[Packing, tuple[str, str]]] = {
+        10_000: {"greedy": ("20,000/s", "60,000/s")},
+        100_000: {"greedy": ("6 s", "2.5 s"), "price": ("6 s more", "3 s more")},
+    }
+    for pods in DIVERSE:
+        problem = partial(_fake, partial(diverse_pods, pods))
+        yield Workload("diverse", pods, problem, promised.get(pods, {}))
+    policies: dict[Policy, tuple[str, str]] = {"Respect": ("5,000/s", "20,000/s"), "Ignore": ("", "")}
+    for policy, promise in policies.items():
+        problem = partial(_fake, partial(preference_pods, 4_000), policy)
+        yield Workload(f"preferences: {policy}", 4_000, problem, {"greedy": promise})
+    for pods in (10_000, 50_000):
+        problem = partial(_fake, partial(distinct_pods, pods))
+        promise = ("12,000/s", "40,000/s") if pods == 50_000 else ("", "")
+        yield Workload("all distinct", pods, problem, {"greedy": promise})
+    yield Workload("all distinct, EC2", 50_000, partial(_ec2, partial(distinct_pods, 50_000)))
+    for pods in (3_000, 10_000, 100_000):
+        promise = ("2 s", "0.5 s") if pods == 100_000 else ("", "")
+        yield Workload("300 deployments, EC2", pods, partial(_deployed, pods), {"greedy": promise})
+    yield Workload(
+        "5,000 requirements, EC2",
+        5_000,
+        partial(_ec2, partial(picky_pods, 5_000), everything=True),
+        {"greedy": ("2,000/s", "8,000/s")},
+    )
+
+
+def suite() -> Table:
+    """Return what placing pods costs, and what the machines cost."""
+    rows = []
+    spent: dict[tuple[str, Packing], dict[int, float]] = defaultdict(dict)
+    for workload in workloads():
+        problem = workload.problem()
+        found = {packing: figures(problem, packing) for packing in PACKINGS}
+        bound = found["price"].plan.cost.lower_bound
+        for packing in PACKINGS:
+            before = spent[workload.name, packing]
+            base = list(before.values())[-1] if before else 0.0
+            rows.append(_row(workload, packing, found[packing], bound, base))
+            before[workload.pods] = found[packing].seconds
+    return Table("placing pods on new machines", _HEADERS, tuple(rows), (*_NOTES, *_growth(spent)))
+
+
+def _growth(spent: dict[tuple[str, Packing], dict[int, float]]) -> Iterator[str]:
+    for (name, packing), times in spent.items():
+        if times.keys() >= {10_000, 100_000}:
+            grown = ratio(times[100_000], times[10_000])
+            yield f"{name}, {packing}: 10,000 to 100,000 pods take {grown} the time (must 15x, goal 11x)"
+
+
+def figures(problem: Problem, packing: Packing) -> Figures:
+    """Return what a packing of a problem costs."""
+    options = msgspec.structs.replace(problem.options, packing=packing, prove=packing == "price")
+    problem = msgspec.structs.replace(problem, options=options)
+    times: list[float] = []
+    while len(times) < _ROUNDS and sum(times) < _ENOUGH:
+        gc.collect()
+        begun = time.process_time()
+        plan = solve(problem)
+        times.append(time.process_time() - begun)
+    gc.collect()
+    tracemalloc.start()
+    solve(problem)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return Figures(min(times), peak, plan)
+
+
+def _row(workload: Workload, packing: Packing, found: Figures, bound: float, base: float) -> tuple[str, ...]:
+    plan = found.plan
+    refused = f" ({count(len(plan.refusals))} refused)" if plan.refusals else ""
+    must, goal = workload.promised.get(packing, ("", ""))
+    return (
+        workload.name,
+        count(workload.pods) + refused,
+        packing,
+        seconds(found.seconds),
+        count(workload.pods / found.seconds),
+        ratio(found.seconds, base),
+        count(len(plan.new_nodes)),
+        f"{plan.cost.hourly:.2f}",
+        f"{bound:.2f}",
+        f"{100 * (plan.cost.hourly / bound - 1):.1f} %" if bound else "-",
+        size(found.peak),
+        must,
+        goal,
+    )
+
+
+def _fake(pods: Callable[[], list[Pod]], policy: Policy = "Respect") -> Problem:
+    return fake_problem(pods(), Options(preferences=policy))
+
+
+def _ec2(pods: Callable[[], list[Pod]], *, everything: bool = False) -> Problem:
+    return ec2_problem(pods(), EVERYTHING if everything else AMD64_ONLY, Options())
+
+
+def _deployed(pods: int) -> Problem:
+    wanted = deployments(pods, kind="mixed", seed=5, deployed=300)
+    return ec2_problem(constrained_pods(wanted, seed=5, zones=ZONES[:2]), AMD64_ONLY, Options())

@@ -1,0 +1,101 @@
+"""The workloads are the same on every machine, and what they claim to be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+
+import pytest
+from benchmarks.workloads.deployments import constrained_pods, deployments, plain_pods
+from benchmarks.workloads.draws import STORED, Draws, stream
+from benchmarks.workloads.ec2 import distinct_pods, picky_pods
+from benchmarks.workloads.fake import fake_types
+from benchmarks.workloads.reference import LABEL, diverse_pods, preference_pods
+
+from karpenter.api.labels import HOSTNAME, ZONE
+
+
+def test_the_first_draws_are_those_of_the_reference() -> None:
+    """The published first draws, below 7, 5 and 6 in turn, come out."""
+    draws = Draws()
+    drawn = [draws.below((7, 5, 6)[number % 3]) for number in range(24)]
+
+    assert drawn == [5, 2, 2, 1, 3, 1, 6, 1, 2, 3, 4, 5, 2, 3, 2, 6, 2, 5, 3, 4, 4, 0, 4, 3]
+
+
+def test_the_stream_goes_on_without_end() -> None:
+    """After the numbers that are stored the stream goes on, and stays within 31 bits."""
+    drawn = list(islice(stream(), STORED + 2000))
+
+    assert drawn[:3] == [801072305, 141734987, 1297281668]
+    assert max(drawn[STORED:]) < 2**31
+    assert len(set(drawn[STORED:])) == 2000
+
+
+def test_draws_below_a_power_of_two_take_the_lowest_bits() -> None:
+    """The reference masks instead of dividing where it can."""
+    assert Draws().below(8) == 801072305 & 7
+
+
+def test_diverse_pods_are_five_kinds() -> None:
+    """A fifth each: generic, over zones, over nodes, together, apart; the rest is generic."""
+    pods = diverse_pods(1002)
+    keys = Counter(
+        constraint.topology_key for pod in pods for constraint in pod.spec.topology_spread_constraints
+    )
+
+    assert keys == {ZONE: 200, HOSTNAME: 200}
+    assert sum(pod.metadata.labels.get("app") == "nginx" for pod in pods) == 200
+    assert sum(LABEL in pod.metadata.labels for pod in pods) == 602
+    assert len({pod.key for pod in pods}) == 1002
+
+
+def test_the_first_diverse_pod_is_the_first_of_the_reference() -> None:
+    """Label, cpu and memory are drawn in this order: 5, 2, 2."""
+    (pod,) = diverse_pods(1)
+
+    assert pod.metadata.labels[LABEL] == "f"
+    assert pod.spec.containers[0].resources.requests == {"cpu": "500m", "memory": "512Mi"}
+
+
+def test_preference_pods_are_equal() -> None:
+    """All pods with preferences ask for the same."""
+    pods = preference_pods(10)
+
+    assert all(pod.spec == pods[0].spec for pod in pods)
+
+
+def test_fake_types_grow_by_a_core() -> None:
+    """Type 7 has eight cores, 16 GiB, room for 80 pods, five offerings and one price."""
+    kind = fake_types(8)[7]
+
+    assert kind.capacity == {"cpu": 8000, "memory": 16 * 2**30, "pods": 80}
+    assert {offering.price for offering in kind.offerings} == {0.8 + 0.1 * 16 * 2**30 / 10**9}
+    assert len(kind.offerings) == 5
+
+
+@pytest.mark.parametrize("kind", ["mixed", "cpu", "mem", "big"])
+def test_deployments_have_as_many_pods_as_asked_for(kind: str) -> None:
+    """Deployments of every kind have so many pods between them, the same ones every time."""
+    wanted = deployments(300, kind=kind, seed=1)  # type: ignore[arg-type]
+
+    assert len(plain_pods(wanted)) == 300
+    assert wanted == deployments(300, kind=kind, seed=1)  # type: ignore[arg-type]
+
+
+def test_constrained_pods_are_the_same_every_time() -> None:
+    """Constraints are drawn from a seed, and many deployments have some."""
+    wanted = deployments(500, kind="mixed", seed=2)
+    pods = constrained_pods(wanted, seed=2, zones=("a", "b"))
+
+    assert pods == constrained_pods(wanted, seed=2, zones=("a", "b"))
+    assert sum(bool(pod.spec.topology_spread_constraints) for pod in pods) > 100
+
+
+def test_distinct_pods_are_distinct() -> None:
+    """Hardly two pods ask for the same, and no two picky pods allow the same families."""
+    sizes = {str(pod.spec.containers[0].resources.requests) for pod in distinct_pods(200)}
+    wishes = {str(pod.spec.affinity) for pod in picky_pods(50)}
+
+    assert len(sizes) == 200
+    assert len(wishes) == 50
