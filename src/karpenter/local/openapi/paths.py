@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from karpenter.local.resources import Resource
 
 _WRITE_OPTIONS = ("dryRun", "fieldManager", "fieldValidation")
+_STRATEGIC = "application/strategic-merge-patch+json"  # custom kinds have no merge keys, and do not take it
 _BODIES = {
     "patch": (
         "application/apply-patch+yaml",
         "application/json-patch+json",
         "application/merge-patch+json",
-        "application/strategic-merge-patch+json",
+        _STRATEGIC,
     ),
     "post": ("application/json", "application/yaml"),
     "put": ("application/json", "application/yaml"),
@@ -59,14 +60,15 @@ def _operation(resource: Resource, method: str, name: str, prefix: str, action: 
         },
     }
     old = prefix == "#/definitions/"
-    if method in _BODIES:
+    bodies = [kind for kind in _BODIES.get(method, ()) if not (resource.custom and kind == _STRATEGIC)]
+    if bodies:
         operation["parameters"] = [_parameter(option, old=old) for option in _WRITE_OPTIONS]
         schema = {"$ref": f"{prefix}{name}"} if method != "patch" else {"type": "object"}
         if old:
-            operation["consumes"] = list(_BODIES[method])
+            operation["consumes"] = bodies
             operation["parameters"].append({"name": "body", "in": "body", "required": True, "schema": schema})
         else:
-            operation["requestBody"] = {"content": {kind: {"schema": schema} for kind in _BODIES[method]}}
+            operation["requestBody"] = {"content": {kind: {"schema": schema} for kind in bodies}}
     return operation
 
 
