@@ -8,6 +8,7 @@ All simulated kubelets of a cluster, and the handle by which tests and demos dis
 
 from karpenter.base.aio.tasks import Supervisor
 from karpenter.base.clock import Clock
+from karpenter.kube.target import Plain
 from karpenter.local.controllers.informers import Informers
 from karpenter.local.controllers.writer import Writer
 from karpenter.local.kubelet.csi import Drivers
@@ -16,6 +17,7 @@ from karpenter.local.kubelet.nodes import NodeRunner
 from karpenter.local.kubelet.pods import PodRunner
 from karpenter.local.kubelet.seats import Seat
 from karpenter.local.kubelet.settings import Settings
+from karpenter.local.kubelet.static import StaticPods
 
 
 class UnknownNode(LookupError):  # noqa: N818  says what is wrong
@@ -50,6 +52,7 @@ class Fleet:
             narrate=self.settings.narrate,
         )
         self._drivers = Drivers(informers, writer)
+        self._static = StaticPods(self._seats, informers, writer)
         self._nodes = NodeRunner(self._seats, self._pods, informers, writer, clock, settings=self.settings)
 
     def start(self, supervisor: Supervisor) -> None:
@@ -57,6 +60,8 @@ class Fleet:
         self._nodes.subscribe()
         self._pods.subscribe()
         self._drivers.subscribe()
+        self._static.subscribe()
+        supervisor.start("kubelet/static", lambda: self._static.agenda.run(self._static.step))
         supervisor.start("kubelet/drivers", lambda: self._drivers.agenda.run(self._drivers.step))
         supervisor.start("kubelet/nodes", lambda: self._nodes.agenda.run(self._nodes.step))
         supervisor.start("kubelet/leases", self._nodes.keep_alive)
@@ -85,6 +90,15 @@ class Fleet:
         """
         seat = self._seat(node)
         seat.health = Health(state=seat.health.state, factor=factor, why=seat.health.why)
+
+    def run_static(self, node: str, manifest: Plain) -> str:
+        """
+        Let a node run a pod of its own, mirrored in the API; return the mirror's key.
+
+        Raises:
+            UnknownNode: there is no such node.
+        """
+        return self._static.run(self._seat(node), manifest)
 
     def health(self, node: str) -> Health:
         """

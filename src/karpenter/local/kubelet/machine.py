@@ -11,7 +11,7 @@ from karpenter.api.node import Node
 from karpenter.kube.target import Plain
 from karpenter.local.controllers.plain import render_time
 
-VERSION = "v1.34.0"
+VERSION = "v1.36.0"
 DEFAULT_ROOM: dict[str, str] = {"cpu": "4", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 
 _CALM = (

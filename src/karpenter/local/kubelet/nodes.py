@@ -28,7 +28,6 @@ log = structlog.stdlib.get_logger(__name__)
 GROUP = 50
 """Leases renewed between two breaths."""
 
-STATUS_PERIOD = 300.0
 RETRY = 1.0
 
 
@@ -95,7 +94,7 @@ class NodeRunner:
             log.warning("node.report_failed", node=name, error=str(error))
             self.agenda.put(name, self._now() + RETRY)
             return
-        self.agenda.put(name, self._now() + STATUS_PERIOD)
+        self.agenda.put(name, self._now() + self._settings.report)
 
     async def _report(self, seat: Seat, node: Node) -> None:
         now = self._clock.now()

@@ -13,12 +13,14 @@ import structlog
 
 from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
+from karpenter.core.model.resources import parse_resources, pod_requests
 from karpenter.kube.cache import Event, Removed
 from karpenter.kube.errors import KubeError
 from karpenter.local.controllers.informers import BY_NODE, Informers
 from karpenter.local.controllers.writer import Writer
 from karpenter.local.kubelet import status
 from karpenter.local.kubelet.agenda import Agenda
+from karpenter.local.kubelet.entry import shortage
 from karpenter.local.kubelet.mounts import Mounts
 from karpenter.local.kubelet.script import Habits, script_for
 from karpenter.local.kubelet.seats import Run, Seat
@@ -28,6 +30,7 @@ log = structlog.stdlib.get_logger(__name__)
 RETRY = 1.0
 """Seconds after which a step that failed, or waits for a volume, is tried again."""
 
+_OVER = frozenset({"stopping", "ended"})
 _FIRST_RESTART = 10.0
 _LONGEST_RESTART = 300.0
 
@@ -48,6 +51,7 @@ class PodRunner:
     ) -> None:
         self._seats = seats
         self._pods = informers.pods
+        self._nodes = informers.nodes
         self._writer = writer
         self._clock = clock
         self._habits = habits
@@ -119,6 +123,7 @@ class PodRunner:
         elif pod.status.phase == "Running":  # it ran before this process did
             run.stage = "running"
             run.started = self._now()
+            seat.let_in(run, pod_requests(pod))
         self._runs[pod.key] = seat.runs[pod.key] = run
         self.agenda.put(pod.key, self._now())
         return run
@@ -138,6 +143,7 @@ class PodRunner:
             self.agenda.drop(key)
             seat = self._seats.get(run.node)
             if seat is not None:
+                seat.give_back(run)
                 seat.runs.pop(key, None)
                 seat.held_up.pop(key, None)
                 self.mounts.released(seat.name, key)
@@ -153,7 +159,10 @@ class PodRunner:
             seat.held_up[key] = None
             return
         try:
-            await self._advance(run, pod, seat)
+            if run.deadline is not None and self._now() >= run.deadline and run.stage not in _OVER:
+                await self._overdue(run, pod, seat)
+            else:
+                await self._advance(run, pod, seat)
         except KubeError as error:
             log.warning("pod.step_failed", pod=key, node=run.node, stage=run.stage, error=str(error))
             self.agenda.put(key, self._now() + RETRY)
@@ -172,9 +181,41 @@ class PodRunner:
                 await self._stop(run, pod)
 
     async def _create(self, run: Run, pod: Pod, seat: Seat) -> None:
+        if not run.holds and not await self._let_in(run, pod, seat):
+            return
+        if pod.spec.active_deadline_seconds is not None and run.deadline is None:
+            run.deadline = self._now() + pod.spec.active_deadline_seconds
         self.mounts.needed(seat.name, pod)
         await self._report(pod, status.creating(pod, _place(run, pod, seat), self._clock.now()))
         self._next(run, "creating", (run.script.create + run.script.init) * seat.health.factor)
+
+    async def _let_in(self, run: Run, pod: Pod, seat: Seat) -> bool:
+        """Take a pod on if the node has room for it, and turn it away if not."""
+        node = self._nodes.store.get(seat.name)
+        requests = pod_requests(pod)
+        lacking = shortage(requests, seat.used, parse_resources(node.status.allocatable) if node else {})
+        if lacking is None:
+            seat.let_in(run, requests)
+            return True
+        run.stage = "ended"
+        reason, message = f"OutOf{lacking.resource}", str(lacking)
+        await self._report(pod, status.rejected(self._clock.now(), reason=reason, message=message))
+        self._writer.tell(pod, "Warning", reason, message)
+        return False
+
+    async def _overdue(self, run: Run, pod: Pod, seat: Seat) -> None:
+        message = "Pod was active on the node longer than the specified deadline"
+        await self._report(
+            pod,
+            status.ended(pod, self._clock.now(), exit_code=137, reason="DeadlineExceeded", message=message),
+        )
+        self._ended(run, seat)
+
+    def _ended(self, run: Run, seat: Seat) -> None:
+        if run.stage != "stopping":
+            run.stage = "ended"
+        seat.give_back(run)
+        self.mounts.released(seat.name, run.key)
 
     async def _start(self, run: Run, pod: Pod, seat: Seat) -> None:
         if not self.mounts.attached(seat.name, pod):
@@ -209,7 +250,9 @@ class PodRunner:
             return
         run.stage = "ready"
         if run.script.run is not None:
-            self.agenda.put(run.key, run.started + run.script.run * seat.health.factor)
+            self._plan(run, run.started + run.script.run * seat.health.factor)
+        elif run.deadline is not None:
+            self._plan(run, run.deadline)
 
     async def _end(self, run: Run, pod: Pod, seat: Seat) -> None:
         code = run.script.exit_code
@@ -223,9 +266,7 @@ class PodRunner:
             self._next(run, "ready", wait + (run.script.run or 0.0) * seat.health.factor)
             return
         await self._report(pod, status.ended(pod, self._clock.now(), exit_code=code))
-        if run.stage != "stopping":
-            run.stage = "ended"
-        self.mounts.released(seat.name, run.key)
+        self._ended(run, seat)
 
     async def _stop(self, run: Run, pod: Pod) -> None:
         if pod.metadata.finalizers and pod.status.phase not in {"Succeeded", "Failed"}:
@@ -239,7 +280,11 @@ class PodRunner:
         """Go to `stage` after some seconds, unless the pod was told to stop meanwhile."""
         if run.stage != "stopping":
             run.stage = stage
-            self.agenda.put(run.key, self._now() + after)
+            self._plan(run, self._now() + after)
+
+    def _plan(self, run: Run, due: float) -> None:
+        """Plan the next step, or the end if the pod's time is up before."""
+        self.agenda.put(run.key, due if run.deadline is None else min(due, run.deadline))
 
     async def _report(self, pod: Pod, change: dict[str, object]) -> None:
         await self._writer.set_status(Pod, pod.name, change, namespace=pod.namespace, strategic=True)

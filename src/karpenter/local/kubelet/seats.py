@@ -21,6 +21,10 @@ class Run(msgspec.Struct, kw_only=True):
     stop_by: float | None = None
     """When it must have stopped, once it is being deleted."""
     address: str = ""
+    deadline: float | None = None
+    """When it has been active for too long, in the loop's time."""
+    holds: dict[str, int] = {}
+    """What it takes of the node, once it was let in."""
 
 
 class Seat(msgspec.Struct, kw_only=True):
@@ -35,6 +39,20 @@ class Seat(msgspec.Struct, kw_only=True):
     held_up: dict[str, None] = {}
     """Pods whose next step came while nothing was heard of the node."""
     addresses: int = 0
+    used: dict[str, int] = {}
+    """What the pods that were let in take together."""
+
+    def let_in(self, run: Run, requests: dict[str, int]) -> None:
+        """Give a pod its share of the node."""
+        run.holds = requests
+        for name, amount in requests.items():
+            self.used[name] = self.used.get(name, 0) + amount
+
+    def give_back(self, run: Run) -> None:
+        """Take a pod's share back."""
+        for name, amount in run.holds.items():
+            self.used[name] -= amount
+        run.holds = {}
 
     @property
     def address(self) -> str:

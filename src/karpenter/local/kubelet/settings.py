@@ -26,6 +26,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     narrate: bool = False
     """Publish an event for every container that starts."""
 
+    @property
+    def report(self) -> float:
+        """Seconds between two reports of a node that has nothing new to say."""
+        return max(300.0, 10 * self.heartbeat)
+
     def adopts(self, node: Node) -> bool:
         """Say whether the fleet keeps this node alive."""
         return node.metadata.annotations.get(UNMANAGED) != "none"

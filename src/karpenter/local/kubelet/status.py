@@ -89,23 +89,14 @@ def ended(pod: Pod, now: datetime, *, exit_code: int, reason: str = "", message:
     return status
 
 
-def rejected(pod: Pod, now: datetime, *, reason: str, message: str) -> Plain:
+def rejected(now: datetime, *, reason: str, message: str) -> Plain:
     """Return the status of a pod that the node does not take."""
-    _ = pod
     return {
         "phase": "Failed",
         "reason": reason,
         "message": f"Pod was rejected: {message}",
         "startTime": render_time(now),
     }
-
-
-def unready(pod: Pod, now: datetime) -> Plain | None:
-    """Return the status of a running pod that stops serving; None if it did not serve."""
-    ready = next((each for each in pod.status.conditions if each.type == "Ready"), None)
-    if ready is None or ready.status != "True":
-        return None
-    return {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": render_time(now)}]}
 
 
 def qos_class(pod: Pod) -> str:
