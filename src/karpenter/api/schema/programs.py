@@ -98,13 +98,23 @@ def compile_program(source: str) -> Program:
     Raises:
         InvalidObject: if it is not CEL, or calls a function that is not known here.
     """
+    return compile_with(source, FUNCTIONS)
+
+
+def compile_with(source: str, functions: Mapping[str, Callable[..., Any]]) -> Program:
+    """
+    Compile an expression that may call `functions`; nothing is remembered.
+
+    Raises:
+        InvalidObject: if it is not CEL, or calls a function that is not known here.
+    """
     try:
         compiled = engine().compile(_with_our_functions(source))
     except (ValueError, RuntimeError) as error:
         problem = f"not a CEL expression: {_first_sentence(str(error))}"
         raise InvalidObject(subject="rule", field=source, problem=problem) from error
     used = frozenset(compiled.functions())
-    unknown = used - _OPERATORS - _BUILT_IN - FUNCTIONS.keys()
+    unknown = used - _OPERATORS - _BUILT_IN - functions.keys()
     if unknown:
         problem = f"calls {', '.join(sorted(unknown))}, which cannot be evaluated here"
         raise InvalidObject(subject="rule", field=source, problem=problem)
@@ -112,5 +122,5 @@ def compile_program(source: str) -> Program:
         source=source,
         uses_old_self="oldSelf" in compiled.variables(),
         compiled=compiled,
-        functions={name: FUNCTIONS[name] for name in used & FUNCTIONS.keys()},
+        functions={name: functions[name] for name in used & functions.keys()},
     )
