@@ -177,13 +177,13 @@ def disruption_blocked(item: Resource, problem: str) -> Announce:
     )
 
 
-def budget_blocked(pool: NodePool, reason: str) -> Announce:
+def budget_blocked(pool: NodePool, problem: str) -> Announce:
     """Tell a pool that its budgets allow no disruption."""
     return Announce(
         about=about(pool),
         reason="DisruptionBlocked",
-        message=f"No node may be disrupted for {reason}: the budgets allow none at this moment.",
-        same_as=(pool.name, reason),
+        message=problem,
+        same_as=(pool.kind, pool.name, problem),
         quiet_for=_MINUTE,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.disruption.propose import Rules
 from karpenter.core.scheduling.intake.intake import Policy
 from karpenter.core.scheduling.problem import Options
@@ -18,6 +19,7 @@ def rules_of(settings: Settings) -> Rules:
         strategy=settings.consolidation_strategy,
         spot_to_spot=settings.gate("SpotToSpotConsolidation"),
         static_capacity=settings.gate("StaticCapacity"),
+        payback=Payback(within=settings.consolidation_payback, eviction_price=settings.eviction_price),
     )
 
 

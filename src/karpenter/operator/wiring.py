@@ -11,6 +11,7 @@ cloud is real, or time is.
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Self
 
@@ -27,6 +28,8 @@ from karpenter.cloud.interface import CloudProvider, Interruptible
 from karpenter.controllers import watching
 from karpenter.controllers.catalogs import Catalogs
 from karpenter.controllers.collecting import GarbageCollection
+from karpenter.controllers.commands import Commands
+from karpenter.controllers.disruption import Disruption
 from karpenter.controllers.evictions import Departures, Evictor
 from karpenter.controllers.interruptions import Interruptions
 from karpenter.controllers.loop import Loop, patrol
@@ -42,7 +45,7 @@ from karpenter.core.state.store import Store
 from karpenter.kube.client import Client
 from karpenter.kube.recorder import Recorder
 from karpenter.operator.classes import class_targets
-from karpenter.operator.meaning import options_of, policy_of
+from karpenter.operator.meaning import options_of, policy_of, rules_of
 from karpenter.operator.settings import Settings
 from karpenter.telemetry.metrics import Metrics, ProviderLabels
 
@@ -88,6 +91,7 @@ class Operator:
         self.departures = Departures(WorkQueue(backoff=_PODS, bucket=TokenBucket(rate=100, burst=1000)))
         self.outcomes = Outcomes(WorkQueue(backoff=_PODS))
         self.watches: Watches | None = None
+        self._worker = Threaded() if parts.threads else Inline()
         self._loops: list[Loop] = []
         self._rounds: list[Round] = []
         self._tasks: dict[str, Work] = {}
@@ -155,7 +159,7 @@ class Operator:
             store=store,
             performer=performer,
             catalogs=self.catalogs,
-            worker=Threaded() if parts.threads else Inline(),
+            worker=self._worker,
             clock=clock,
             metrics=self.metrics,
             options=options_of(parts.settings),
@@ -164,6 +168,29 @@ class Operator:
             deciding=self.deciding,
         )
         store.subscribe(self.provisioner.hear)
+        self.commands = Commands(
+            store=store,
+            performer=performer,
+            clock=clock,
+            metrics=self.metrics,
+            rules=ALL_LABEL_RULES,
+            promise=timedelta(seconds=max(2 * self._window.longest, 10.0)),
+        )
+        self.disruption = Disruption(
+            store=store,
+            performer=performer,
+            catalogs=self.catalogs,
+            commands=self.commands,
+            worker=self._worker,
+            clock=clock,
+            metrics=self.metrics,
+            options=options_of(parts.settings),
+            policy=policy_of(parts.settings),
+            rules=rules_of(parts.settings),
+            buffered=lambda: self.provisioner.buffered,
+            deciding=self.deciding,
+        )
+        self._rounds += [self.commands, self.disruption]
         claims = ClaimLifecycle(store, performer, parts.cloud, clock)
         self._loop(Loop(claims, workers=100, backoff=_CLAIMS), claims.wakes)
         nodes = NodeTermination(store, performer, parts.cloud, clock)

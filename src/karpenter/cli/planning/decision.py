@@ -8,14 +8,13 @@ import msgspec
 
 from karpenter.api.labels import BUFFER_NAME, BUFFER_NAMESPACE
 from karpenter.core.disruption.command import Verdict
-from karpenter.core.disruption.payback import Payback
-from karpenter.core.disruption.propose import Rules, expired, propose
+from karpenter.core.disruption.propose import expired, propose
 from karpenter.core.scheduling.intake.buffers import is_virtual
-from karpenter.core.scheduling.intake.intake import Intake, Policy, take_in
+from karpenter.core.scheduling.intake.intake import Intake, take_in
 from karpenter.core.scheduling.plan import Plan
-from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.nodes import state_nodes
+from karpenter.operator.meaning import options_of, policy_of, rules_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -84,33 +83,3 @@ def _leaving(view: ClusterView, names: set[str], now: datetime) -> ClusterView:
             meta = msgspec.structs.replace(node.claim.metadata, deletion_timestamp=now)
             claims[node.claim.name] = msgspec.structs.replace(node.claim, metadata=meta)
     return msgspec.structs.replace(view, claims=claims)
-
-
-def rules_of(settings: Settings) -> Rules:
-    """Return what settings mean for disruption."""
-    return Rules(
-        strategy=settings.consolidation_strategy,
-        spot_to_spot=settings.gate("SpotToSpotConsolidation"),
-        static_capacity=settings.gate("StaticCapacity"),
-        payback=Payback(within=settings.consolidation_payback, eviction_price=settings.eviction_price),
-    )
-
-
-def options_of(settings: Settings) -> Options:
-    """Return the solver's options that settings stand for."""
-    return Options(
-        preferences=settings.preference_policy,
-        min_values=settings.min_values_policy,
-        packing=settings.packing_policy,
-    )
-
-
-def policy_of(settings: Settings) -> Policy:
-    """Return what settings mean for the questions that are asked."""
-    return Policy(
-        overlays=settings.gate("NodeOverlay"),
-        buffers=settings.gate("CapacityBuffer"),
-        reserved_capacity=settings.gate("ReservedCapacity"),
-        ignore_device_claims=settings.ignore_dra_requests,
-        spread_defaults=settings.scheduler_config,
-    )

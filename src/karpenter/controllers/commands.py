@@ -1,0 +1,206 @@
+"""
+Commands of disruption that were begun: closed machines, replacements on their way, and the end of both.
+
+A command that cannot be finished is undone: its machines are opened again, and replacements that were
+launched stay for whoever needs them. Nothing here survives a restart; what it has written is undone by
+whoever starts.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from karpenter.core.announcements import disruption_launching, disruption_waiting, nominated
+from karpenter.core.disruption.candidates import Candidate
+from karpenter.core.disruption.carry import close, counted, open_again, progress, remove
+from karpenter.core.disruption.command import Command
+from karpenter.core.effects import Nominate
+from karpenter.core.provisioning.claims import create
+from karpenter.core.state.nodes import state_nodes
+from karpenter.kube.errors import KubeError
+from karpenter.telemetry.metrics import disruption
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from karpenter.api.labels import LabelRules
+    from karpenter.base.clock import Clock
+    from karpenter.controllers.perform import Performer
+    from karpenter.core.effects import Effect
+    from karpenter.core.state.nodes import StateNode
+    from karpenter.core.state.store import Store
+    from karpenter.telemetry.metrics import Metrics
+
+log = structlog.stdlib.get_logger(__name__)
+
+PERIOD: Final = 1.0
+
+
+class Begun(msgspec.Struct, kw_only=True):
+    """A command under way."""
+
+    command: Command
+    text: str
+    candidates: tuple[Candidate, ...]
+    replacements: tuple[str, ...]
+    """The claims that have to be complete before anything goes."""
+
+    started: datetime
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The claims that go."""
+        return tuple(each.claim.name for each in self.candidates)
+
+
+class Commands:
+    """Carries out commands, each to its end."""
+
+    name = "disruption.queue"
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        performer: Performer,
+        clock: Clock,
+        metrics: Metrics,
+        rules: LabelRules,
+        promise: timedelta,
+    ) -> None:
+        self._store = store
+        self._performer = performer
+        self._clock = clock
+        self._metrics = metrics
+        self._rules = rules
+        self._promise = promise
+        self.under_way: list[Begun] = []
+
+    @property
+    def claims(self) -> frozenset[str]:
+        """Every claim that a command under way is about to remove."""
+        return frozenset(name for each in self.under_way for name in each.claims)
+
+    async def begin(self, command: Command, candidates: Sequence[Candidate], text: str) -> bool:
+        """Close the machines of a command and launch what replaces them; say whether that was done."""
+        if not self.claims.isdisjoint(each.claim.name for each in candidates):
+            return False
+        log.info(
+            "disruption.begun",
+            command=text,
+            decision=command.decision,
+            reason=command.reason,
+            nodes=list(command.candidates),
+            replacements=[list(node.instance_types[:5]) for node in command.replacements],
+            pods=command.pods_moved,
+        )
+        closed = [each for each in candidates if await self._close(each, command.reason)]
+        if not closed or (command.replacements and len(closed) < len(candidates)):
+            log.warning("disruption.given_up", command=text, because="not all machines could be closed")
+            return False
+        try:
+            replacements = await self._launch(command)
+        except (KubeError, LookupError) as error:
+            # What was closed is opened again by the next look, as after a restart.
+            log.warning("disruption.given_up", command=text, because=str(error))
+            return False
+        begun = Begun(
+            command=command,
+            text=text,
+            candidates=tuple(closed),
+            replacements=replacements,
+            started=self._clock.now(),
+        )
+        self._store.mark(begun.claims)
+        self.under_way.append(begun)
+        await self._performer.perform(self._promises(command))
+        return True
+
+    async def look(self) -> float:
+        """Bring every command further."""
+        for begun in tuple(self.under_way):
+            try:
+                await self._advance(begun)
+            except KubeError as error:
+                log.warning("disruption.delayed", command=begun.text, error=str(error))
+        return PERIOD
+
+    async def _close(self, candidate: Candidate, reason: str) -> bool:
+        node = self._node(candidate.name)
+        if node is None:
+            return False
+        try:
+            await self._performer.perform(close(node, reason, self._clock.now()))
+        except KubeError as error:
+            log.warning("node.not_closed", node=candidate.name, error=str(error))
+            return False
+        return True
+
+    async def _launch(self, command: Command) -> tuple[str, ...]:
+        made = []
+        for node in command.replacements:
+            pool = self._store.pool(node.pool)
+            if pool is None:
+                raise LookupError(f"NodePool {node.pool} is gone")
+            effect = create(node, pool, self._rules, f"it replaces what is disrupted: {command.reason}")
+            claim = await self._performer.create_claim(
+                msgspec.structs.replace(effect, reason=command.reason.lower())
+            )
+            await self._performer.perform([disruption_launching(claim, command.reason)])
+            made.append(claim.name)
+        return tuple(made)
+
+    def _promises(self, command: Command) -> list[Effect]:
+        view, until = self._store.view(), self._clock.now() + self._promise
+        effects: list[Effect] = []
+        for key, name in command.moves.items():
+            effects.append(Nominate(node=name, until=until, because=f"pod {key} is to move there"))
+            pod = view.pods.get(key)
+            if pod is not None:
+                effects.append(nominated(pod, node=name))
+        return effects
+
+    async def _advance(self, begun: Begun) -> None:
+        claims = [self._store.claim(name) for name in begun.replacements]
+        queued = sum(len(each.claims) for each in self.under_way)
+        match progress(claims, started=begun.started, now=self._clock.now(), queued=queued):
+            case "waiting":
+                waiting = [claim for claim in claims if claim is not None]
+                await self._performer.perform(disruption_waiting(claim) for claim in waiting)
+            case "ready":
+                await self._finish(begun)
+            case "lost":
+                await self._undo(begun, "a replacement is gone")
+            case "late":
+                await self._undo(begun, "its replacements took too long")
+
+    async def _finish(self, begun: Begun) -> None:
+        reason = begun.command.reason
+        left = [claim for name in begun.claims if (claim := self._store.claim(name)) is not None]
+        nodes = [node for each in begun.candidates if (node := self._node(each.name)) is not None]
+        await self._performer.perform(remove(left, nodes, reason))
+        self.under_way.remove(begun)
+        await self._performer.perform(counted(begun.candidates, reason))
+        log.info("disruption.finished", command=begun.text)
+
+    async def _undo(self, begun: Begun, why: str) -> None:
+        log.warning("disruption.undone", command=begun.text, because=why)
+        self.under_way.remove(begun)
+        self._store.unmark(begun.claims)
+        self._metrics[disruption.QUEUE_FAILURES].add(
+            decision=begun.command.decision,
+            reason=begun.command.reason.lower(),
+            consolidation_type=begun.command.decision,
+        )
+        for each in begun.candidates:
+            node = self._node(each.name)
+            if node is not None and not node.is_leaving:
+                await self._performer.perform(open_again(node, self._clock.now()))
+
+    def _node(self, name: str) -> StateNode | None:
+        return next((node for node in state_nodes(self._store.view()) if node.name == name), None)

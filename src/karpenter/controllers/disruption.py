@@ -1,0 +1,214 @@
+"""
+Removing and replacing machines for the better: look, decide, look again, carry out.
+
+One loop decides; commands that were begun are carried to their end by another (:mod:`.commands`), so that
+waiting for a replacement never stops anybody from thinking. All judgement is in ``core.disruption``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from karpenter.core.announcements import consolidation_candidate, consolidation_rejected
+from karpenter.core.disruption.carry import describe, open_again, strays
+from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
+from karpenter.core.disruption.confirm import WAIT, Confirmed, confirm
+from karpenter.core.disruption.payback import remember
+from karpenter.core.disruption.propose import propose
+from karpenter.core.disruption.telling import is_settled, told
+from karpenter.core.state.nodes import state_nodes
+from karpenter.kube.errors import Conflict
+from karpenter.telemetry.metrics import disruption
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from karpenter.base.clock import Clock
+    from karpenter.controllers.catalogs import Catalogs
+    from karpenter.controllers.commands import Commands
+    from karpenter.controllers.perform import Performer
+    from karpenter.controllers.worker import Worker
+    from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.disruption.command import Command, Verdict
+    from karpenter.core.disruption.confirm import Second
+    from karpenter.core.disruption.payback import Past
+    from karpenter.core.disruption.propose import Rules
+    from karpenter.core.effects import Announce
+    from karpenter.core.scheduling.intake.intake import Policy
+    from karpenter.core.scheduling.problem import Options
+    from karpenter.core.state.store import Store
+    from karpenter.telemetry.metrics import Metrics
+
+log = structlog.stdlib.get_logger(__name__)
+
+PERIOD: Final = 10.0
+UNSYNCED: Final = 1.0
+RELOOK: Final = 300.0
+"""Seconds after which a cluster is looked at again though nothing in it has changed."""
+
+BUDGET: Final = 60.0
+"""Seconds that one search may take; what was found by then counts."""
+
+_TYPES: Final = {EMPTY: "empty", DRIFTED: "", UNDERUTILIZED: "multi"}
+
+
+class Disruption:
+    """Decides which machines go."""
+
+    name = "disruption"
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        performer: Performer,
+        catalogs: Catalogs,
+        commands: Commands,
+        worker: Worker,
+        clock: Clock,
+        metrics: Metrics,
+        options: Options,
+        policy: Policy,
+        rules: Rules,
+        buffered: Callable[[], frozenset[str]],
+        deciding: asyncio.Lock,
+    ) -> None:
+        self._store = store
+        self._performer = performer
+        self._catalogs = catalogs
+        self._commands = commands
+        self._worker = worker
+        self._clock = clock
+        self._metrics = metrics
+        self._options = options
+        self._policy = policy
+        self._rules = rules
+        self._buffered = buffered
+        self._deciding = deciding
+        self._past: tuple[Past, ...] = ()
+        self._fruitless: tuple[int, float] | None = None
+        self._numbers = 0
+
+    async def look(self) -> float:
+        """Go over the cluster once; return after how many seconds to do so again."""
+        if not self._store.synced:
+            return UNSYNCED
+        await self._open_strays()
+        if self._nothing_changed():
+            return PERIOD
+        stamp = self._store.stamp
+        verdict = await self._propose()
+        await self._performer.perform(told(verdict.kept, self._store.view()))
+        started = 0
+        for command in verdict.commands:
+            started += await self._follow_up(command)
+        if started:
+            return 0.0
+        if not verdict.commands and is_settled(verdict.kept):
+            self._fruitless = (stamp, self._clock.monotonic())
+        return PERIOD
+
+    def _nothing_changed(self) -> bool:
+        if self._fruitless is None:
+            return False
+        stamp, at = self._fruitless
+        return stamp == self._store.stamp and self._clock.monotonic() - at < RELOOK
+
+    async def _open_strays(self) -> None:
+        for node in strays(self._store.view(), self._commands.claims):
+            log.info("node.opened", node=node.name, because="no command that closed it is known")
+            try:
+                await self._performer.perform(open_again(node, self._clock.now()))
+            except Conflict:
+                continue  # it changed meanwhile; the next look sees how
+
+    async def _propose(self) -> Verdict:
+        async with self._deciding:
+            catalog = await self._catalogs.of(self._store.view().pools.values())
+            view, now, started = self._store.view(), self._clock.now(), self._clock.monotonic()
+            rules = msgspec.structs.replace(
+                self._rules, past=self._past, stop=lambda: self._clock.monotonic() - started > BUDGET
+            )
+            nominated, buffered = self._store.nominated(now), self._buffered()
+            verdict = await self._worker.run(
+                lambda: propose(
+                    view,
+                    catalog,
+                    now=now,
+                    options=self._options,
+                    policy=self._policy,
+                    rules=rules,
+                    nominated=nominated,
+                    buffered=buffered,
+                )
+            )
+        seconds = self._clock.monotonic() - started
+        for reason, kind in _TYPES.items():
+            self._metrics[disruption.EVALUATION_DURATION].observe(
+                seconds, reason=reason.lower(), consolidation_type=kind
+            )
+        return verdict
+
+    async def _follow_up(self, command: Command) -> bool:
+        """Look again at a command where that is due, and begin to carry it out; say whether it was begun."""
+        self._numbers += 1
+        text = self._text(command)
+        if command.reason != DRIFTED:
+            await self._tell(command, lambda item: consolidation_candidate(item, text))
+            await self._clock.sleep(WAIT)
+        async with self._deciding:
+            second = await self._confirm(command)
+            if not isinstance(second, Confirmed):
+                await self._tell(command, lambda item: consolidation_rejected(item, text, second.why))
+                log.info("disruption.rejected", command=text, why=second.why, because=second.message)
+                self._metrics[disruption.FAILED_VALIDATIONS].add(
+                    float(len(command.candidates)), consolidation_type=_TYPES[command.reason]
+                )
+                return False
+            begun = await self._commands.begin(second.command, second.candidates, text)
+        if begun:
+            self._remember(second.command, second.candidates, self._clock.now())
+        return begun
+
+    async def _confirm(self, command: Command) -> Second:
+        catalog = await self._catalogs.of(self._store.view().pools.values())
+        view, now = self._store.view(), self._clock.now()
+        nominated, buffered = self._store.nominated(now), self._buffered()
+        return await self._worker.run(
+            lambda: confirm(
+                command,
+                view,
+                catalog,
+                now=now,
+                options=self._options,
+                policy=self._policy,
+                nominated=nominated,
+                buffered=buffered,
+            )
+        )
+
+    def _remember(self, command: Command, candidates: tuple[Candidate, ...], now: datetime) -> None:
+        recent = [each for each in self._past if now - each.when < self._rules.no_return]
+        self._past = (*recent, remember(command, candidates, now))
+        kind, decision, reason = _TYPES[command.reason], command.decision, command.reason.lower()
+        labels = {"decision": decision, "reason": reason, "consolidation_type": kind}
+        self._metrics[disruption.DECISIONS].add(**labels)
+        for pool in sorted({each.pool.name for each in candidates}):
+            self._metrics[disruption.DECISIONS_BY_NODEPOOL].add(nodepool=pool, **labels)
+
+    def _text(self, command: Command) -> str:
+        nodes = {node.name: node for node in state_nodes(self._store.view())}
+        pools = [nodes[name].pool for name in command.candidates if name in nodes]
+        return describe(command, pools, f"{self._numbers:04d}")
+
+    async def _tell(self, command: Command, make: Callable[..., Announce]) -> None:
+        wanted = set(command.candidates)
+        for node in state_nodes(self._store.view()):
+            if node.name in wanted:
+                items = [item for item in (node.node, node.claim) if item is not None]
+                await self._performer.perform(make(item) for item in items)

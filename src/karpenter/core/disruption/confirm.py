@@ -1,0 +1,144 @@
+"""
+A second look at a command before it is carried out: is it still right?
+
+Savings are looked at twice, some seconds apart, so that a cluster in motion is left alone. Whatever was true
+must still be: the machines may go, nobody was promised them, budgets leave room, and their pods have the same
+places. Of empty machines those that are still empty go; everything else goes whole or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import msgspec
+
+from karpenter.core.disruption.candidates import Candidate, survey
+from karpenter.core.disruption.command import DRIFTED, EMPTY, Command
+from karpenter.core.disruption.headroom import Headroom
+from karpenter.core.disruption.marks import is_quiet
+from karpenter.core.disruption.simulate import Simulator
+from karpenter.core.state.guards import Guards
+from karpenter.core.state.nodes import state_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from karpenter.core.disruption.candidates import Survey
+    from karpenter.core.disruption.simulate import Outcome
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.scheduling.intake.intake import Policy
+    from karpenter.core.scheduling.plan import NewNode
+    from karpenter.core.scheduling.problem import Options
+    from karpenter.core.state.view import ClusterView
+
+WAIT: Final = 15.0
+"""Seconds between the first look and the second."""
+
+
+class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
+    """The command still holds, perhaps for fewer empty machines."""
+
+    command: Command
+    candidates: tuple[Candidate, ...]
+
+
+class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+    """The command does not hold any more."""
+
+    why: Literal["churn", "budget", "scheduling"]
+    message: str
+
+
+Second: TypeAlias = Confirmed | Rejected
+
+
+def confirm(
+    command: Command,
+    view: ClusterView,
+    catalog: Catalog,
+    *,
+    now: datetime,
+    options: Options,
+    policy: Policy,
+    nominated: frozenset[str] = frozenset(),
+    buffered: frozenset[str] = frozenset(),
+) -> Second:
+    """Look at a command again, in the cluster as it is now."""
+    nodes, guards = state_nodes(view), Guards(view)
+    surveyed = survey(nodes, view, catalog, guards, now, nominated=nominated)
+    headroom = Headroom(nodes, view, command.reason, now)
+    if command.reason == EMPTY:
+        return _still_empty(command, surveyed, headroom, buffered)
+    going = _still_there(command, surveyed)
+    if isinstance(going, Rejected):
+        return going
+    if command.reason == DRIFTED:
+        return Confirmed(command=command, candidates=going)
+    if len(headroom.within(going)) < len(going):
+        return Rejected(why="budget", message=headroom.obstacle(going[0]))
+    simulator = Simulator(
+        view,
+        catalog,
+        nodes,
+        guards,
+        now,
+        movable=going,
+        quiet=frozenset(n.name for n in nodes if is_quiet(n.claim, view.pools.get(n.pool), now)),
+        options=options,
+        policy=policy,
+    )
+    outcome = simulator.without(going, by_price=len(command.replacements) > 1)
+    if problem := _stranded(outcome) or _differs(command.replacements, outcome.replacements):
+        return Rejected(why="scheduling", message=problem)
+    return Confirmed(command=command, candidates=going)
+
+
+def _stranded(outcome: Outcome) -> str:
+    if not outcome.stranded:
+        return ""
+    first = outcome.stranded[0]
+    return f"pod {first.pod} would have no other place now: {first.message}"
+
+
+def _still_empty(command: Command, surveyed: Survey, headroom: Headroom, buffered: frozenset[str]) -> Second:
+    empty = [
+        each
+        for each in surveyed.candidates
+        if each.name in command.candidates and each.is_empty and not each.quiet and each.name not in buffered
+    ]
+    if not empty:
+        return Rejected(why="churn", message="none of the machines is empty and free to go any more")
+    going = headroom.within(empty)
+    if not going:
+        return Rejected(why="budget", message=headroom.obstacle(empty[0]))
+    kept = msgspec.structs.replace(
+        command,
+        candidates=tuple(each.name for each in going),
+        hourly_before=sum(each.price or 0.0 for each in going),
+        pods_moved=sum(len(each.pods) for each in going),
+    )
+    return Confirmed(command=kept, candidates=tuple(going))
+
+
+def _still_there(command: Command, surveyed: Survey) -> tuple[Candidate, ...] | Rejected:
+    drifted = command.reason == DRIFTED
+    usable = (*surveyed.candidates, *(surveyed.eventual if drifted else ()))
+    by_name = {each.name: each for each in usable if drifted or not each.quiet}
+    for name in command.candidates:
+        if name in by_name:
+            continue
+        held = surveyed.held.get(name)
+        if held is not None and held.code == "Nominated":
+            return Rejected(why="budget", message=f"node {name}: {held.message}")
+        return Rejected(why="churn", message=f"node {name} may not go any more")
+    return tuple(by_name[name] for name in command.candidates)
+
+
+def _differs(before: Sequence[NewNode], after: Sequence[NewNode]) -> str:
+    """Return how what would be launched now differs from what was decided; nothing if that is no matter."""
+    if len(before) != len(after):
+        return f"{len(after)} new nodes would be needed now, and {len(before)} were planned"
+    possible = {name for node in after for name in node.instance_types}
+    lost = sorted({name for node in before for name in node.instance_types} - possible)
+    return f"instance type {lost[0]} would not do any more" if lost else ""

@@ -1,0 +1,55 @@
+"""What follows for machines that stay: what users are told, and whether looking again could help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from karpenter.core.announcements import budget_blocked, disruption_blocked, unconsolidatable
+from karpenter.core.state.nodes import state_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from karpenter.core.disruption.command import Kept
+    from karpenter.core.effects import Effect
+    from karpenter.core.state.view import ClusterView
+
+_UNINTERESTING: Final = frozenset(
+    {"Waiting", "NoNode", "Unknown", "ConsolidateAfter", "StaticCapacity", "CapacityBuffer", "Deleting"}
+)
+_LASTING: Final = frozenset(
+    {"NoSaving", "NoPayback", "WhenEmpty", "Unpriced", "StaticCapacity", "NodeDoNotDisrupt", "CannotMove"}
+)
+"""What holds a machine until something in the cluster changes; everything else may pass with time."""
+
+_ABOUT_SAVINGS: Final = frozenset({"NoSaving", "NoPayback", "WouldUndo", "WhenEmpty", "Unpriced"})
+
+
+def is_settled(kept: Iterable[Kept]) -> bool:
+    """Whether looking again is pointless until something changes."""
+    return all(each.code in _LASTING for each in kept)
+
+
+def told(kept: Iterable[Kept], view: ClusterView) -> tuple[Effect, ...]:
+    """Return what to tell about machines that stay."""
+    return tuple(_told(kept, view))
+
+
+def _told(kept: Iterable[Kept], view: ClusterView) -> Iterator[Effect]:
+    nodes = {node.name: node for node in state_nodes(view)}
+    blocked: dict[tuple[str, str], None] = {}
+    for each in kept:
+        node = nodes.get(each.node)
+        if node is None or each.code in _UNINTERESTING:
+            continue
+        if each.code == "Budget":
+            blocked[node.pool, each.message] = None
+            continue
+        tell = unconsolidatable if each.code in _ABOUT_SAVINGS else disruption_blocked
+        for item in (node.node, node.claim):
+            if item is not None:
+                yield tell(item, each.message)
+    for name, problem in blocked:
+        pool = view.pools.get(name)
+        if pool is not None:
+            yield budget_blocked(pool, problem)
