@@ -8,6 +8,7 @@ import msgspec
 from karpenter.api.buffer import CapacityBuffer
 from karpenter.api.cluster import Event, Lease, Namespace, Service
 from karpenter.api.dra import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.jobs import CronJob, Job
 from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.meta import Resource
@@ -71,6 +72,7 @@ ALL_KINDS: tuple[Kind, ...] = (
     _cluster(NodeOverlay, "nodeoverlays", ours=True),
     _namespaced(CapacityBuffer, "capacitybuffers", ours=True),
     _cluster(KWOKNodeClass, "kwoknodeclasses", ours=True),
+    _cluster(EC2NodeClass, "ec2nodeclasses", ours=True),
     _namespaced(Pod, "pods"),
     _namespaced(PodTemplate, "podtemplates"),
     _cluster(Node, "nodes"),

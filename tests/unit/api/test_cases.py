@@ -7,11 +7,20 @@ from karpenter.api.validation.objects import check_object
 from tests.unit.api.cases.buffers import BUFFER_CASES, NODE_CLASS_CASES
 from tests.unit.api.cases.case import Case, params
 from tests.unit.api.cases.claims import CLAIM_CASES
+from tests.unit.api.cases.ec2classes import EC2_CLASS_CASES
 from tests.unit.api.cases.overlays import OVERLAY_CASES
 from tests.unit.api.cases.pools import POOL_CASES
 from tests.unit.api.cases.templates import TEMPLATE_CASES
 
-ALL = [*POOL_CASES, *TEMPLATE_CASES, *CLAIM_CASES, *OVERLAY_CASES, *BUFFER_CASES, *NODE_CLASS_CASES]
+ALL = [
+    *POOL_CASES,
+    *TEMPLATE_CASES,
+    *CLAIM_CASES,
+    *OVERLAY_CASES,
+    *BUFFER_CASES,
+    *NODE_CLASS_CASES,
+    *EC2_CLASS_CASES,
+]
 
 
 def fields_refused(case: Case) -> list[str]:

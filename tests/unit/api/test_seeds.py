@@ -6,12 +6,12 @@ import pytest
 
 from karpenter.api.kinds import KINDS
 from karpenter.api.manifests import Document, documents, read_object
-from karpenter.api.validation.documents import Accepted, Finding, Skipped, check_document
+from karpenter.api.validation.documents import Accepted, Finding, check_document
 from karpenter.api.wire import prune, to_plain
 
 FILES = sorted((Path(__file__).parents[2] / "data/seeds").glob("*.yaml"))
 DOCUMENTS = [document for path in FILES for document in documents(path.read_text("utf-8"), path.name)]
-EXPECTED = {"Provisioner": Finding, "EC2NodeClass": Skipped, "NodePool": Accepted, "Deployment": Accepted}
+EXPECTED = {"Provisioner": Finding, "EC2NodeClass": Accepted, "NodePool": Accepted, "Deployment": Accepted}
 
 
 def name_of(document: Document) -> str:

@@ -41,7 +41,7 @@ def test_unknown_names() -> None:
     result = run("pods")
 
     assert result.exit_code == 2
-    assert result.stderr.startswith("error: 'pods' is none of our kinds: capacitybuffers, kwoknodeclasses, ")
+    assert result.stderr.startswith("error: 'pods' is none of our kinds: capacitybuffers, ec2nodeclasses, ")
 
 
 def test_writing(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import msgspec
 
 from karpenter.api.buffer import CapacityBuffer
 from karpenter.api.crd.schemas import object_schema
+from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.kinds import Kind, kind_of
 from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.nodeclaim import NodeClaim
@@ -76,6 +77,11 @@ DEFINITIONS: tuple[Definition, ...] = (
             _text("ConditionsReason", ".status.conditions[*].reason"),
             _AGE,
         ),
+    ),
+    Definition(
+        kind=kind_of(EC2NodeClass),
+        short_names=("ec2nc", "ec2ncs"),
+        columns=(_condition("Ready"), _AGE, _text("Role", ".spec.role", priority=1)),
     ),
     Definition(
         kind=kind_of(KWOKNodeClass),

@@ -125,12 +125,18 @@ def _facts(schema: dict[str, Any]) -> Iterator[str]:
         yield f"at most {schema['maxLength']} characters"
     if "pattern" in schema:
         yield f"matches `{schema['pattern']}`"
+    if "minItems" in schema:
+        yield f"at least {_counted(schema['minItems'], 'item')}"
     if "maxItems" in schema:
         yield f"at most {schema['maxItems']} items"
     if "maxProperties" in schema:
         yield f"at most {schema['maxProperties']} entries"
     if schema.get("x-kubernetes-list-type") == "set":
         yield "no item twice"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _rules(fields: Iterable[Field]) -> Iterator[str]:

@@ -69,6 +69,8 @@ def _generic_schema(annotation: Any) -> dict[str, Any]:
         return type_schema(some)
     if origin is tuple:
         return {"type": "array", "items": type_schema(arguments[0])}
+    if origin is dict and arguments[1] is Any:
+        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     if origin is dict:
         return {"type": "object", "additionalProperties": type_schema(arguments[1])}
     raise TypeError(f"{annotation!r} has no schema: give it one in karpenter.api.crd.schemas")

@@ -123,8 +123,8 @@ def test_no_mark_of_our_own_is_written_out(definition: Definition) -> None:
     plain = (
         "type format description properties additionalProperties items required default anyOf enum pattern"
     )
-    bounds = "minimum maximum minLength maxLength maxItems maxProperties"
-    extensions = "list-type list-map-keys map-type int-or-string validations"
+    bounds = "minimum maximum minLength maxLength minItems maxItems maxProperties"
+    extensions = "list-type list-map-keys map-type int-or-string preserve-unknown-fields validations"
     known = {*plain.split(), *bounds.split(), *(f"x-kubernetes-{each}" for each in extensions.split())}
 
     assert {key for _, node in all_nodes(definition) for key in node} <= known
@@ -141,6 +141,7 @@ def test_no_mark_of_our_own_is_written_out(definition: Definition) -> None:
             id="claims",
         ),
         pytest.param("NodeOverlay", "Ready Age", "Weight", id="overlays"),
+        pytest.param("EC2NodeClass", "Ready Age", "Role", id="classes of EC2"),
         pytest.param(
             "CapacityBuffer",
             "Strategy PodTemplate Replicas ConditionsType ConditionsStatus ConditionsReason Age",
@@ -165,6 +166,13 @@ def test_columns(kind: str, always: str, wide: str) -> None:
         ),
         pytest.param(
             "kwoknodeclasses.karpenter.kwok.sh", "Cluster", ["karpenter"], ["kwoknc", "kwokncs"], id="classes"
+        ),
+        pytest.param(
+            "ec2nodeclasses.karpenter.k8s.aws",
+            "Cluster",
+            ["karpenter"],
+            ["ec2nc", "ec2ncs"],
+            id="classes of EC2",
         ),
     ],
 )
