@@ -125,18 +125,18 @@ def _facts(schema: dict[str, Any]) -> Iterator[str]:
         yield f"at most {schema['maxLength']} characters"
     if "pattern" in schema:
         yield f"matches `{schema['pattern']}`"
-    if "minItems" in schema:
-        yield f"at least {_counted(schema['minItems'], 'item')}"
-    if "maxItems" in schema:
-        yield f"at most {schema['maxItems']} items"
-    if "maxProperties" in schema:
-        yield f"at most {schema['maxProperties']} entries"
+    yield from _counts(schema)
     if schema.get("x-kubernetes-list-type") == "set":
         yield "no item twice"
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _counts(schema: dict[str, Any]) -> Iterator[str]:
+    if "minItems" in schema:
+        yield "at least 1 item" if schema["minItems"] == 1 else f"at least {schema['minItems']} items"
+    if "maxItems" in schema:
+        yield f"at most {schema['maxItems']} items"
+    if "maxProperties" in schema:
+        yield f"at most {schema['maxProperties']} entries"
 
 
 def _rules(fields: Iterable[Field]) -> Iterator[str]:
