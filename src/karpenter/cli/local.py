@@ -27,6 +27,8 @@ START_WITHIN = {"embedded": 30.0, "real": 180.0}
 """Seconds that a cluster in the background has to be there."""
 
 _LINES_OF_LOG = 5
+_LEFT_RUNNING: list[subprocess.Popen[bytes]] = []
+"""Processes that are meant to outlive us: held, so that nobody complains that they were forgotten."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -172,6 +174,7 @@ def _start_in_background(options: list[str], notice: Notice, *, within: float) -
     while time.monotonic() < deadline:
         facts = notice.read()
         if facts is not None:
+            _LEFT_RUNNING.append(process)
             return facts
         if process.poll() is not None:
             break
