@@ -115,10 +115,23 @@ class PodCondition(Wire, frozen=True, kw_only=True):
     observed_generation: int = 0
 
 
+class ContainerEnd(Wire, frozen=True, kw_only=True):
+    """How a container has ended."""
+
+    exit_code: int = 0
+
+
+class ContainerState(Wire, frozen=True, kw_only=True):
+    """What a container is doing; only its end is read."""
+
+    terminated: ContainerEnd | None = None
+
+
 class ContainerStatus(Wire, frozen=True, kw_only=True):
-    """What a container was given, which differs from its spec while it is resized."""
+    """What a container was given, which differs from its spec while it is resized, and how it ended."""
 
     name: str = ""
+    state: ContainerState = ContainerState()
     ready: bool = False
     started: bool | None = None
     restart_count: int = 0

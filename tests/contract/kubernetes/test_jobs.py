@@ -188,7 +188,22 @@ def test_a_policy_for_failures(api: Api) -> None:
     api.make("jobs", job("work", spec={"backoffLimit": 6, "podFailurePolicy": {"rules": rules}}))
     end(api, "Failed")
 
-    assert condition(api, "Failed")["reason"] == "PodFailurePolicy"
+    failed = condition(api, "Failed")
+
+    assert failed["reason"] == "PodFailurePolicy"
+    assert failed["message"].startswith(f"Container main for pod {api.namespace}/work-")
+    assert failed["message"].endswith(" failed with exit code 1 matching FailJob rule at index 0")
+
+
+def test_failures_may_be_ignored(api: Api) -> None:
+    """A failure that the policy ignores does not count towards the limit."""
+    rules = [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [1]}}]
+    api.make("jobs", job("work", spec={"backoffLimit": 0, "podFailurePolicy": {"rules": rules}}))
+    end(api, "Failed")
+
+    assert eventually(lambda: status(api).get("active", 0) == 0 and status(api).get("ready") == 0)
+    assert "failed" not in status(api)
+    assert "conditions" not in status(api)
 
 
 def cron(**fields: Any) -> Object:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from karpenter.api.meta import LabelSelector
 from karpenter.api.pod import Pod
 from karpenter.api.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
 from karpenter.base.aio.queue import WorkQueue
@@ -62,6 +63,21 @@ def count(budget: PodDisruptionBudget, mine: Sequence[Pod], scale: int, now: dat
     return Count(healthy, desired, expected, allowed, evicted, look_again)
 
 
+def needs_scale(budget: PodDisruptionBudget) -> bool:
+    """Say whether the budget can only be counted where the size of the workloads is known."""
+    return budget.spec.max_unavailable is not None or isinstance(budget.spec.min_available, str)
+
+
+def unmanaged_sentence(budget: PodDisruptionBudget) -> str:
+    """Return what is said of a budget that needs the size of workloads and covers pods of none."""
+    return (
+        f"Pods selected by this PodDisruptionBudget (selector: {_words(budget)}) were found to be unmanaged."
+        " As a result, the status of the PDB cannot be calculated correctly, which may result in undefined"
+        ' behavior. To account for these pods please set ".spec.minAvailable" field of the PDB to an integer'
+        " value."
+    )
+
+
 def status(budget: PodDisruptionBudget, found: Count, now: datetime) -> Plain:
     """Return the status to write."""
     enough = found.allowed > 0
@@ -101,6 +117,25 @@ def is_current(old: PodDisruptionBudgetStatus, new: Plain) -> bool:
         and old.observed_generation == new["observedGeneration"]
         and bool(old.conditions)
     )
+
+
+def _words(budget: PodDisruptionBudget) -> str:
+    """Return the selector as the event has always spelled it."""
+    selector = budget.spec.selector or LabelSelector()
+    labels = "".join(f"{key}: {value}," for key, value in sorted(selector.match_labels.items()))
+    rules = "".join(
+        f"LabelSelectorRequirement{{Key:{each.key},Operator:{each.operator},"
+        f"Values:[{' '.join(each.values)}],}},"
+        for each in selector.match_expressions
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{rules}}},}}"
+    )
+
+
+def _unmanaged(pod: Pod) -> bool:
+    return plain.managing_owner(pod.metadata.owner_references) is None
 
 
 def _pending(
@@ -169,6 +204,8 @@ class BudgetController:
             if selector.matches(pod.metadata.labels)
         ]
         now = self._clock.now()
+        if needs_scale(budget) and any(_unmanaged(pod) for pod in mine):
+            self._writer.tell(budget, "Warning", "UnmanagedPods", unmanaged_sentence(budget))
         found = count(budget, mine, self._scale(mine), now)
         new = status(budget, found, now)
         if not is_current(budget.status, new):

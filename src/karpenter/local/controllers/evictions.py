@@ -2,8 +2,9 @@
 Pods on nodes that want them gone: deletes those that do not tolerate a NoExecute taint, once their time is
 up.
 
-A pod that tolerates the taint for some seconds stays that long, counted from when the taint was put on; one
-that tolerates it for good is left alone. If the taint goes in time, so does the threat.
+A pod that tolerates the taint for some seconds stays that long, counted from when the taint was put on, or,
+where the taint does not say, from when the two were first seen together; one that tolerates it for good is
+left alone. If the taint goes in time, so does the threat.
 """
 
 from collections.abc import Sequence
@@ -23,9 +24,9 @@ from karpenter.local.controllers.writer import Writer
 
 
 def must_leave_at(
-    taints: Sequence[Taint], tolerations: Sequence[Toleration], now: datetime
+    taints: Sequence[Taint], tolerations: Sequence[Toleration], since: datetime
 ) -> datetime | None:
-    """Return when a pod has to leave a node with these taints; None if it may stay."""
+    """Return when a pod that has been under these taints `since` has to leave; None if it may stay."""
     driving = [taint for taint in taints if taint.effect == "NoExecute"]
     if not driving:
         return None
@@ -33,10 +34,10 @@ def must_leave_at(
     for taint in driving:
         covering = [each for each in tolerations if tolerates_taint(each, taint)]
         if not covering:
-            return now
+            return since
         seconds = [each.toleration_seconds for each in covering if each.toleration_seconds is not None]
         if seconds:
-            limits.append((taint.time_added or now) + timedelta(seconds=max(0, min(seconds))))
+            limits.append((taint.time_added or since) + timedelta(seconds=max(0, min(seconds))))
     return min(limits, default=None)
 
 
@@ -50,6 +51,8 @@ class TaintEviction:
         self._pods = informers.pods
         self._writer = writer
         self._clock = clock
+        self._since: dict[str, dict[str, datetime]] = {}
+        """By node and uid: when a pod was first seen under a taint that drives."""
 
     def watch(self, queue: WorkQueue[str]) -> None:
         """Look at a node when it or a pod on it changes."""
@@ -64,14 +67,16 @@ class TaintEviction:
     async def reconcile(self, key: str) -> float | None:
         """Delete the pods of a node whose time is up; return when the next one's is."""
         node = self._nodes.store.get(key)
+        known = self._since.pop(key, {})
         if node is None or not any(taint.effect == "NoExecute" for taint in node.spec.taints):
             return None
         now = self._clock.now()
+        here = [pod for pod in self._pods.store.find(BY_NODE, key) if pods.is_active(pod)]
+        since = {pod.metadata.uid: known.get(pod.metadata.uid, now) for pod in here}
+        self._since[key] = since
         upcoming: list[datetime] = []
-        for pod in self._pods.store.find(BY_NODE, key):
-            if not pods.is_active(pod):
-                continue
-            when = must_leave_at(node.spec.taints, pod.spec.tolerations, now)
+        for pod in here:
+            when = must_leave_at(node.spec.taints, pod.spec.tolerations, since[pod.metadata.uid])
             if when is None:
                 continue
             if when <= now:

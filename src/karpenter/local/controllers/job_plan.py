@@ -15,7 +15,7 @@ import msgspec
 
 from karpenter.api.pod import Pod
 from karpenter.kube.target import Plain
-from karpenter.local.controllers import conditions, plain, pods
+from karpenter.local.controllers import conditions, job_policy, plain, pods
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -53,6 +53,8 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """Indexes that have succeeded."""
     last_failure: datetime | None
     restarts: int
+    fatal: str = ""
+    """The failure that the job's policy says ends it."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -105,7 +107,10 @@ def tally(job: Plain, wish: Wish, mine: Sequence[Pod]) -> Tally:
     seen_good, seen_bad = set(uncounted.get("succeeded") or ()), set(uncounted.get("failed") or ())
     tracked = [pod for pod in mine if FINALIZER in pod.metadata.finalizers]
     good = [pod for pod in tracked if pod.status.phase == "Succeeded"]
-    bad = [pod for pod in tracked if _has_failed(pod, wish)]
+    fates = {pod.metadata.uid: job_policy.match(job, pod) for pod in mine if pod.status.phase == "Failed"}
+    ignored = {uid for uid, fate in fates.items() if fate is not None and fate.action == "Ignore"}
+    forgiven = [pod for pod in tracked if pod.metadata.uid in ignored]
+    bad = [pod for pod in tracked if _has_failed(pod, wish) and pod.metadata.uid not in ignored]
     # Pods that a suspension takes away have neither succeeded nor failed.
     paused = [p for p in tracked if wish.suspended and pods.is_leaving(p) and not pods.is_finished(p)]
     completed = set(parse_indexes(status.get("completedIndexes", "")))
@@ -119,17 +124,20 @@ def tally(job: Plain, wish: Wish, mine: Sequence[Pod]) -> Tally:
         terminating=tuple(pod for pod in mine if pods.is_leaving(pod) and not pods.is_finished(pod)),
         succeeded=succeeded,
         failed=int(status.get("failed", 0)) + sum(pod.metadata.uid not in seen_bad for pod in bad),
-        to_release=(*good, *bad, *paused),
+        to_release=(*good, *bad, *forgiven, *paused),
         uncounted_succeeded=tuple(sorted(pod.metadata.uid for pod in good)),
         uncounted_failed=tuple(sorted(pod.metadata.uid for pod in bad)),
         completed=frozenset(completed | fresh) if wish.indexed else frozenset(),
         last_failure=max((_ended_at(pod) for pod in mine if pod.status.phase == "Failed"), default=None),
         restarts=sum(each.restart_count for pod in mine for each in pod.status.container_statuses),
+        fatal=next((fate.message for fate in fates.values() if fate and fate.action == "FailJob"), ""),
     )
 
 
 def judge(job: Plain, wish: Wish, count: Tally, now: datetime) -> Verdict | None:
     """Say whether the job is over, and how."""
+    if count.fatal:
+        return Verdict("Failed", "PodFailurePolicy", count.fatal)
     on_failure = (plain.spec_of(job)["template"].get("spec") or {}).get("restartPolicy") == "OnFailure"
     if count.failed > wish.backoff_limit or (on_failure and 0 < wish.backoff_limit <= count.restarts):
         return Verdict("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
