@@ -25,6 +25,7 @@ COMMANDS: dict[str, Entry] = {
     "demo": Entry("karpenter.cli.demo:demo", "Show what this version can do."),
     "local": Entry("karpenter.cli.local:local", "Run a small Kubernetes cluster on this machine."),
     "plan": Entry("karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."),
+    "run": Entry("karpenter.cli.run:run", "Run the operator."),
     "validate": Entry("karpenter.cli.validate:validate", "Check manifests before a cluster sees them."),
     "version": Entry("karpenter.cli.version:version", "Print the version."),
 }

@@ -74,6 +74,9 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     threads: bool = True
     """Whether decisions are computed in a thread; in a simulation they must not be."""
 
+    process_metrics: bool = False
+    """Whether to show what the operating system knows of this process; a simulation has none of its own."""
+
 
 class Operator:
     """Everything that runs while we lead."""
@@ -83,7 +86,9 @@ class Operator:
         clock, cloud, client, settings = parts.clock, parts.cloud, parts.client, parts.settings
         self.store = Store(serves=((each.group, each.kind) for each in cloud.node_classes))
         self.metrics = Metrics(
-            clock=clock, labels=ProviderLabels(node_classes=tuple(each.label for each in cloud.node_classes))
+            clock=clock,
+            labels=ProviderLabels(node_classes=tuple(each.label for each in cloud.node_classes)),
+            process=parts.process_metrics,
         )
         self.recorder = Recorder(client, clock=clock)
         self.catalogs = Catalogs(cloud)
@@ -137,6 +142,11 @@ class Operator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._supervisor.stop()
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything in the cluster was seen once."""
+        return self.store.complete
 
     @property
     def running(self) -> tuple[str, ...]:

@@ -1,0 +1,137 @@
+"""
+What the operator serves: probes on one port, metrics on another.
+
+``/healthz`` says that the process answers; ``/readyz`` that it could work: the API server knows our kinds
+and, while we lead, everything was seen once. Metrics are written piece by piece, so that a scrape of a large
+cluster does not stop the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import cProfile
+import io
+import pstats
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from aiohttp import web
+
+from karpenter.telemetry.metrics import CONTENT_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from karpenter.telemetry.metrics import Metrics
+
+log = structlog.stdlib.get_logger(__name__)
+
+_BREATH: Final = 50
+"""Pieces of metrics after which others get a turn."""
+
+_LONGEST_PROFILE: Final = 60.0
+_SHOWN_FUNCTIONS: Final = 60
+
+
+class PortTaken(RuntimeError):  # noqa: N818  says what is wrong
+    """A port that the settings name cannot be listened on."""
+
+    def __init__(self, port: int, what: str, because: str) -> None:
+        super().__init__(f"cannot serve {what} on port {port}: {because}")
+
+
+class Endpoints:
+    """The two servers."""
+
+    def __init__(
+        self,
+        *,
+        ready: Callable[[], Awaitable[str]],
+        metrics: Callable[[], Metrics],
+        health_port: int,
+        metrics_port: int,
+        profiling: bool = False,
+    ) -> None:
+        """`ready` returns what is missing, or nothing."""
+        self._ready = ready
+        self._metrics = metrics
+        self._wanted = {"probes": health_port, "metrics": metrics_port}
+        self._profiling = profiling
+        self._runners: list[web.AppRunner] = []
+        self.ports: dict[str, int] = {}
+        """Where each server listens."""
+
+    async def start(self) -> None:
+        """
+        Begin to serve.
+
+        Raises:
+            PortTaken: somebody else listens there.
+        """
+        probes, metrics = web.Application(), web.Application()
+        probes.router.add_get("/healthz", self._healthz)
+        probes.router.add_get("/readyz", self._readyz)
+        metrics.router.add_get("/metrics", self._scrape)
+        if self._profiling:
+            metrics.router.add_get("/debug/pprof/profile", self._profile)
+        for what, app in (("probes", probes), ("metrics", metrics)):
+            await self._serve(what, app)
+
+    async def stop(self) -> None:
+        """Serve no more."""
+        for runner in self._runners:
+            await runner.cleanup()
+        self._runners.clear()
+
+    async def _serve(self, what: str, app: web.Application) -> None:
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        self._runners.append(runner)
+        port = self._wanted[what]
+        site = web.TCPSite(runner, port=port)
+        try:
+            await site.start()
+        except OSError as error:
+            await self.stop()
+            raise PortTaken(port, what, error.strerror or str(error)) from error
+        self.ports[what] = runner.addresses[0][1]
+        log.info("endpoint.opened", serves=what, port=self.ports[what])
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        del request
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        del request
+        missing = await self._ready()
+        return web.Response(text=f"{missing or 'ok'}\n", status=503 if missing else 200)
+
+    async def _scrape(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": CONTENT_TYPE})
+        await response.prepare(request)
+        pieces: list[str] = []
+        for number, piece in enumerate(self._metrics().parts(), start=1):
+            pieces.append(piece)
+            if number % _BREATH == 0:
+                await response.write("".join(pieces).encode())
+                pieces.clear()
+                await asyncio.sleep(0)
+        await response.write("".join(pieces).encode())
+        await response.write_eof()
+        return response
+
+    async def _profile(self, request: web.Request) -> web.Response:
+        """Tell which functions of the loop's thread take the time."""
+        try:
+            seconds = float(request.query.get("seconds", "5"))
+        except ValueError:
+            return web.Response(text="seconds is not a number\n", status=400)
+        profile = cProfile.Profile()
+        profile.enable()
+        try:
+            await asyncio.sleep(min(max(seconds, 0.0), _LONGEST_PROFILE))
+        finally:
+            profile.disable()
+        text = io.StringIO()
+        pstats.Stats(profile, stream=text).sort_stats("cumulative").print_stats(_SHOWN_FUNCTIONS)
+        return web.Response(text=text.getvalue())
