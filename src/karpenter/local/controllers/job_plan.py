@@ -53,6 +53,8 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """Indexes that have succeeded."""
     last_failure: datetime | None
     restarts: int
+    forgiven: int = 0
+    """Failures that the job's policy ignores; the next pod waits for them all the same."""
     fatal: str = ""
     """The failure that the job's policy says ends it."""
 
@@ -130,6 +132,7 @@ def tally(job: Plain, wish: Wish, mine: Sequence[Pod]) -> Tally:
         completed=frozenset(completed | fresh) if wish.indexed else frozenset(),
         last_failure=max((_ended_at(pod) for pod in mine if pod.status.phase == "Failed"), default=None),
         restarts=sum(each.restart_count for pod in mine for each in pod.status.container_statuses),
+        forgiven=len(ignored),
         fatal=next((fate.message for fate in fates.values() if fate and fate.action == "FailJob"), ""),
     )
 
@@ -283,9 +286,10 @@ def _wanted(wish: Wish, count: Tally) -> int:
 
 def _backoff_left(count: Tally, now: datetime) -> float:
     """Return how long to wait after the last failure; each failure in the job doubles it."""
-    if not count.failed or count.last_failure is None:
+    failures = count.failed + count.forgiven
+    if not failures or count.last_failure is None:
         return 0.0
-    backoff = min(_FIRST_BACKOFF * 2.0 ** (count.failed - 1), _LONGEST_BACKOFF)
+    backoff = min(_FIRST_BACKOFF * 2.0 ** (failures - 1), _LONGEST_BACKOFF)
     return (count.last_failure + timedelta(seconds=backoff) - now).total_seconds()
 
 
