@@ -8,7 +8,7 @@ after a count has changed that matters to the pod.
 
 from __future__ import annotations
 
-from itertools import islice, product
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from karpenter.core.model.requirements import Requirements
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.wishes import Wish
 
 _MOST_WAYS: Final = 64
-"""Ways to combine several topology keys that are looked at, best first."""
+"""Ways to combine several topology keys that are tried, best first."""
 
 
 class Choices:
@@ -61,20 +61,20 @@ class Choices:
                 yield from self._narrowed(start) if self._by_key else (start,)
 
     def _narrowed(self, state: State) -> Iterator[State]:
-        keys = list(self._by_key)
-        options = []
-        for key in keys:
-            found = self._options(key, state)
-            if not found:
-                return
-            options.append(found)
-        for combination in islice(product(*options), _MOST_WAYS):
-            reached: State | None = state
-            for key, domains in zip(keys, combination, strict=True):
-                if reached is not None:
-                    reached = self._states.step(reached, Requirements.only(key, domains))
+        options = {key: self._options(key, state) for key in self._by_key}
+        if all(options.values()):
+            yield from islice(self._combined(state, list(options.items())), _MOST_WAYS)
+
+    def _combined(self, state: State, options: list[tuple[str, list[frozenset[str]]]]) -> Iterator[State]:
+        """Yield what `state` becomes when one option of every key is taken, best first."""
+        if not options:
+            yield state
+            return
+        (key, found), *others = options
+        for domains in found:
+            reached = self._states.step(state, Requirements.only(key, domains))
             if reached is not None:
-                yield reached
+                yield from self._combined(reached, others)
 
     def _options(self, key: str, state: State) -> list[frozenset[str]]:
         """Return the sets of domains that a claim may be narrowed to, best first."""
