@@ -20,7 +20,6 @@ from karpenter.api.node import Node
 from karpenter.base.aio.bucket import TokenBucket
 from karpenter.base.aio.tasks import Supervisor
 from karpenter.base.clock import Clock, SystemClock
-from karpenter.base.hashing import hash_text
 from karpenter.kube.client import Client
 from karpenter.kube.inprocess import InProcess
 from karpenter.kube.recorder import Recorder
@@ -28,8 +27,8 @@ from karpenter.local import kubeconfig
 from karpenter.local.controllers.informers import Informers
 from karpenter.local.controllers.suite import Suite
 from karpenter.local.controllers.writer import Writer
+from karpenter.local.home import Home
 from karpenter.local.http import HttpFront
-from karpenter.local.journal import FileJournal
 from karpenter.local.kubelet.fleet import Fleet
 from karpenter.local.kubelet.machine import demo_node
 from karpenter.local.kubelet.settings import Settings
@@ -57,14 +56,9 @@ class LocalCluster:
         self.seed = seed
         self._http = http
         self._port = port
-        store = Store()
-        self._journal: FileJournal | None = None
-        if data_dir is not None:
-            self._journal = FileJournal(data_dir)
-            self._journal.open(store)
-        # What was drawn before a restart must not be drawn again: uids are for ever.
-        drawn = seed if store.revision <= Store().revision else hash_text(f"{seed}/{store.revision}")
-        self.server = Server(clock=self.clock, store=store, seed=drawn)
+        self._home = Home(data_dir) if data_dir is not None else None
+        store = self._home.store if self._home is not None else Store()
+        self.server = Server(clock=self.clock, store=store, seed=seed)
         self.client = self.connect("kubectl")
         self._controllers = self.connect("kube-controller-manager")
         self._scheduling = self.connect("kube-scheduler")
@@ -95,8 +89,7 @@ class LocalCluster:
 
     async def __aenter__(self) -> Self:
         if self._http:
-            self.front = HttpFront(self.server)
-            await self.front.start(self._port)
+            await self._listen()
         for name, recorder in self._recorders.items():
             self._supervisor.start(f"events/{name}", recorder.run)
         self.informers.start(self._supervisor)
@@ -112,8 +105,17 @@ class LocalCluster:
         await self._supervisor.stop()
         if self.front is not None:
             await self.front.stop()
-        if self._journal is not None:
-            await self._journal.close()
+        if self._home is not None:
+            await self._home.close()
+
+    async def _listen(self) -> None:
+        """Open the server's door; a cluster that is kept keeps its address, token and certificates, too."""
+        if self._home is None:
+            self.front = HttpFront(self.server)
+            await self.front.start(self._port)
+        else:
+            self.front = self._home.front(self.server)
+            await self._home.listen(self.front, self._port)
 
     def connect(self, agent: str) -> Client:
         """Return a client that calls the server in process, as fast as it can."""

@@ -1,5 +1,5 @@
 """
-A directory that holds one cluster: its objects, its certificates and its token.
+A directory that holds one cluster: its objects, its certificates, its token and its port.
 
 A cluster that is started again from its home is the same cluster to its clients: the same objects at the
 same revisions, and the same kubeconfig, so that watches resume where they were.
@@ -12,11 +12,14 @@ import secrets
 from typing import TYPE_CHECKING, Self
 
 from karpenter.local.certs import Certificates, generate
+from karpenter.local.http import HttpFront
 from karpenter.local.journal import FileJournal
 from karpenter.local.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from karpenter.local.server import Server
 
 _CERTIFICATES = {"authority": "ca.crt", "certificate": "tls.crt", "key": "tls.key"}
 
@@ -26,11 +29,27 @@ class Home:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.journal = FileJournal(directory / "state")
+        self.journal = FileJournal(directory)
         self.store = Store()
         self.journal.open(self.store)
         self.certificates = _certificates(directory)
         self.token = _token(directory / "token")
+
+    def front(self, server: Server) -> HttpFront:
+        """Return the door of `server`, with the certificates and the token that clients know."""
+        return HttpFront(server, token=self.token, certificates=self.certificates)
+
+    async def listen(self, front: HttpFront, port: int = 0) -> None:
+        """Begin to listen: where the caller says, else where the last time, else anywhere."""
+        kept = self.directory / "port"
+        last = int(kept.read_text()) if kept.exists() else 0
+        try:
+            await front.start(port or last)
+        except OSError:
+            if port or not last:
+                raise
+            await front.start()  # somebody else has taken the old one
+        _write(kept, front.url.rpartition(":")[2].encode())
 
     async def close(self) -> None:
         """Write what is left and let go of the directory."""

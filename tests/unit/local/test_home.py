@@ -1,3 +1,4 @@
+import asyncio
 from pathlib import Path
 
 from karpenter.local.home import Home
@@ -22,6 +23,25 @@ async def test_a_cluster_comes_home_as_it_left(tmp_path: Path) -> None:
         assert (await ask(server, "GET", f"{THINGS}/t")).status == 200
 
     assert before == after
+
+
+async def test_clients_find_it_where_it_was(tmp_path: Path) -> None:
+    """The port is remembered; if somebody else has it by then, another one will do."""
+    urls = []
+    for _ in range(2):
+        async with Home(tmp_path) as home:
+            front = home.front(Server(store=home.store))
+            await home.listen(front)
+            urls.append(front.url)
+            await front.stop()
+    async with Home(tmp_path) as home:
+        taken = await asyncio.start_server(lambda _, __: None, "127.0.0.1", int(urls[0].rpartition(":")[2]))
+        front = home.front(Server(store=home.store))
+        await home.listen(front)
+        await front.stop()
+        taken.close()
+
+    assert urls[0] == urls[1] != front.url
 
 
 async def test_ids_are_not_dealt_twice(tmp_path: Path) -> None:
