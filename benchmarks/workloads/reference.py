@@ -43,9 +43,8 @@ def diverse_pods(count: int) -> list[Pod]:
     pods: list[Pod] = []
     kinds: list[Callable[[Draws, int], Pod]] = [_generic, _spread(ZONE), _spread(HOSTNAME), _together, _apart]
     for kind in kinds:
-        pods.extend(kind(draws, len(pods) + number) for number in range(count // len(kinds)))
-    pods.extend(_generic(draws, number) for number in range(len(pods), count))
-    return pods
+        pods += [kind(draws, len(pods) + number) for number in range(count // len(kinds))]
+    return pods + [_generic(draws, number) for number in range(len(pods), count)]
 
 
 def preference_pods(count: int) -> list[Pod]:

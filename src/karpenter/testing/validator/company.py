@@ -182,14 +182,11 @@ def _sold(problem: Problem, pool: Pool, spread: Spread, key: str) -> Iterator[st
     if spread.tolerations is not None and not tolerates(spread.tolerations, pool.taints):
         return
     for kind in pool.types:
-        for offering in kind.offerings:
-            labels = pool.requirements.intersect(kind.requirements)
-            if (
-                offering.available
-                and not pool.requirements.conflict(kind.requirements)
-                and labels.accepts(offering.requirements, problem.rules.well_known)
-            ):
-                labels = labels.intersect(offering.requirements)
+        for offering in kind.available:
+            if kind.requirements.conflict(pool.requirements):
+                continue
+            if pool.requirements.accepts(offering.requirements, problem.rules.well_known):
+                labels = pool.requirements.intersect(kind.requirements).intersect(offering.requirements)
                 yield from () if labels[key].complement else labels[key].values
 
 
