@@ -50,8 +50,6 @@ def values(market: Market, free: NDArray[np.float64] | None = None) -> Values:
 
     `free` is room that costs nothing, as one sum; pods may be served from it as well.
     """
-    if not len(market.count) or not len(market.price):
-        return Values(np.zeros_like(market.room), np.zeros(len(market.count)), 0.0, "")
     highs = _library()
     method = EQUAL_VALUES if highs is None else LINEAR_PROGRAM
     best = _worth(market, _equal_values(market), free, method)

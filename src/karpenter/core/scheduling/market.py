@@ -59,8 +59,8 @@ class Market(msgspec.Struct, frozen=True):
 
 
 def market(items: Sequence[Item], counts: Sequence[int], templates: Sequence[Template]) -> Market:
-    """Return the market for a demand."""
-    want = np.array([item.want for item in items], np.float64).reshape(len(items), -1)
+    """Return the market for a demand, which is of at least one item, on the machines of at least one pool."""
+    want = np.array([item.want for item in items], np.float64)
     masks = list(dict.fromkeys(item.bits for item in items))
     numbers = {mask: number for number, mask in enumerate(masks)}
     group = np.array([numbers[item.bits] for item in items], np.int64)
@@ -68,9 +68,7 @@ def market(items: Sequence[Item], counts: Sequence[int], templates: Sequence[Tem
     sources: list[tuple[int, int]] = []
     for number, template in enumerate(templates):
         universe = template.universe
-        if not universe.offerings:
-            continue
-        usable = np.array([universe.flags(mask[number]) for mask in masks], bool).reshape(len(masks), -1)
+        usable = np.array([universe.flags(mask[number]) for mask in masks], bool)
         keep = np.flatnonzero(usable.any(axis=0) & (universe.room[universe.owner] >= 0).all(axis=1))
         keep = keep[
             _undominated(universe.room[universe.owner[keep]], universe.price[keep], usable[:, keep].T)
@@ -79,18 +77,16 @@ def market(items: Sequence[Item], counts: Sequence[int], templates: Sequence[Tem
         prices.append(universe.price[keep])
         allowed.append(usable[:, keep].T)
         sources.extend((number, int(offering)) for offering in keep)
-    width = want.shape[1]
-    room = np.concatenate(rooms).astype(np.float64) if rooms else np.zeros((0, width))
-    may = np.concatenate(allowed) if allowed else np.zeros((0, len(masks)), bool)
-    fits = may[:, group] if len(items) else np.zeros((len(room), 0), bool)
-    for resource in range(width):
+    room = np.concatenate(rooms).astype(np.float64)
+    fits = np.concatenate(allowed)[:, group]
+    for resource in range(want.shape[1]):
         fits = fits & (want[:, resource][None] <= room[:, resource][:, None])
     return Market(
         np.array(counts, np.float64),
         want,
         np.array([item.cap or np.inf for item in items], np.float64),
         room,
-        np.concatenate(prices) if prices else np.zeros(0),
+        np.concatenate(prices),
         fits,
         tuple(sources),
     )
