@@ -11,20 +11,20 @@ or how pods are packed; the built-in catalogues are in ``karpenter.cloud.catalog
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter.api.dra import ResourceSliceSpec
 from karpenter.api.labels import CAPACITY_TYPE, RESTRICTED_DOMAINS, WELL_KNOWN_LABELS, ZONE, LabelRules
-from karpenter.core.model.resources import HUGEPAGES_PREFIX, MEMORY, subtract
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.model.resources import HUGEPAGES_PREFIX, MEMORY, Resources, subtract
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from karpenter.core.model.requirements import Requirements
-    from karpenter.core.model.resources import Resources
+    from collections.abc import Iterable
 
 
 class Offering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -54,6 +54,30 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return min(self.requirements[CAPACITY_TYPE].values)
 
 
+class DeviceName(msgspec.Struct, frozen=True, order=True):
+    """What a device will be called."""
+
+    driver: str
+    pool: str
+    device: str
+
+
+class AttributeBinding(msgspec.Struct, frozen=True):
+    """Devices that will agree on an attribute whose value is only known once the machine runs."""
+
+    attribute: str
+    """With its domain."""
+
+    devices: tuple[DeviceName, ...]
+
+
+class DeviceTemplates(msgspec.Struct, frozen=True):
+    """The devices that drivers will publish on a machine, known beforehand."""
+
+    slices: tuple[ResourceSliceSpec, ...]
+    bindings: tuple[AttributeBinding, ...] = ()
+
+
 class InstanceType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A kind of machine: its labels, its size, and how it is sold."""
 
@@ -65,6 +89,9 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     capacity: Resources
     overhead: Resources
     """What the system, the kubelet and its eviction threshold keep for themselves."""
+
+    devices: DeviceTemplates | None = None
+    """What pods can claim on such a machine; None where nothing is known of devices."""
 
     @cached_property
     def allocatable(self) -> Resources:

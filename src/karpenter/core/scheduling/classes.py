@@ -44,6 +44,7 @@ class PodClass:
     __slots__ = (
         "_ladder",
         "_rungs",
+        "devices",
         "example",
         "labels",
         "moved",
@@ -65,12 +66,16 @@ class PodClass:
         volumes: PodVolumes,
         moved: bool,
         rungs: Iterator[Rung],
+        devices: bool = False,
     ) -> None:
         self.number = number
         self.example = example
         self.labels = labels
         self.volumes = volumes
         self.moved = moved
+        self.devices = devices
+        """Whether its pods claim devices: they are placed one at a time."""
+
         self.pods: list[Pod] = []
         self.ports: tuple[HostPort, ...] = host_ports(example)
         self.requests = pod_requests(example)
@@ -111,7 +116,9 @@ def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
     known: dict[tuple[object, ...], PodClass] = {}
     found: list[PodClass] = []
     order = _Order()
+    claiming = problem.devices.needs if problem.devices is not None else {}
     for pod in problem.pods:
+        needs = claiming.get(pod.key)
         volumes = problem.volumes.get(pod.key, NO_VOLUMES)
         spreads = _spreads(pod, problem)
         meta = pod.metadata
@@ -126,12 +133,19 @@ def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
             pod.key if volumes is not NO_VOLUMES else None,
             id(spreads) if spreads is not pod.spec.topology_spread_constraints else 0,
             _reported(pod.status),
+            needs.likeness if needs is not None else b"",
         )
         group = known.get(identity)
         if group is None:
             rungs = ladder(pod.spec, spreads, respect=respect, avoidance=avoidance)
             group = known[identity] = PodClass(
-                number=len(found), example=pod, labels=labels, volumes=volumes, moved=moved, rungs=rungs
+                number=len(found),
+                example=pod,
+                labels=labels,
+                volumes=volumes,
+                moved=moved,
+                rungs=rungs,
+                devices=needs is not None,
             )
             found.append(group)
         group.pods.append(pod)

@@ -20,6 +20,7 @@ from karpenter.api.labels import (
     INSTANCE_TYPE,
     MIN_VALUES_RELAXED,
     PRICE_OVERLAY_APPLIED,
+    REQUESTED_DRA_DRIVERS,
 )
 from karpenter.core.model.labels import Requirement
 from karpenter.core.model.requirements import Requirements
@@ -285,4 +286,7 @@ def _annotations(run: Run, claim: int, kind: str) -> dict[str, str]:
         found[PRICE_OVERLAY_APPLIED] = "true"
     if capacity:
         found[CAPACITY_OVERLAY_APPLIED] = "true"
+    drivers = run.devices.drivers(run.nodes.count + claim) if run.devices is not None else ()
+    if drivers:
+        found[REQUESTED_DRA_DRIVERS] = ",".join(drivers)
     return found

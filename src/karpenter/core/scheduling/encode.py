@@ -14,6 +14,7 @@ import numpy as np
 from karpenter.api.labels import PREFER_NO_SCHEDULE
 from karpenter.core.model.resources import CPU, MEMORY, PODS
 from karpenter.core.scheduling.classes import classify
+from karpenter.core.scheduling.devices.world import World
 from karpenter.core.scheduling.templates import Template, daemon_of
 from karpenter.core.scheduling.topology import Topology
 from karpenter.core.scheduling.wishes import compile_wishes
@@ -42,6 +43,8 @@ class Encoded:
             Template(number, pool, daemons, self.axis, self.well_known)
             for number, pool in enumerate(problem.pools)
         ]
+        devices = problem.devices
+        self.devices = World(devices, problem.pods, self.templates) if devices is not None else None
 
     def fresh_topology(self) -> Topology:
         """Return the counts as they stand before anything is placed."""

@@ -62,7 +62,7 @@ def pack(run: Run, waiting: dict[int, int]) -> dict[int, int]:
 
 def waits_for_company(run: Run, each: PodClass) -> bool:
     """Return whether pods of a class may get a place once other pods have theirs."""
-    return any(wish.demands.waits_for_company for wish in run.wishes[each.number])
+    return each.devices or any(wish.demands.waits_for_company for wish in run.wishes[each.number])
 
 
 def place_class(run: Run, each: PodClass, count: int) -> int:

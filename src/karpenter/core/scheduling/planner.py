@@ -80,7 +80,7 @@ def _is_movable(run: Run, claim: int, wishes: list[Wish]) -> bool:
     if state.template.min_values or state.template.reserves:
         return False
     for wish in wishes:
-        if wish.of.ports or wish.volumes:
+        if wish.of.ports or wish.volumes or wish.of.devices:
             return False
         for asked in wish.demands.hosts:
             if asked.group.kind is Kind.NEAR:
@@ -117,6 +117,8 @@ def _replay(first: Run, second: Run, dissolved: frozenset[int]) -> bool:
     for move in first.moves:
         wish = _twin(second, move.wish)
         if move.bin < first.nodes.count:
+            if not second.has_devices(wish, move.bin):
+                return False
             second.put_on_node(wish, move.bin, move.many)
             continue
         claim = move.bin - first.nodes.count
@@ -129,6 +131,8 @@ def _replay(first: Run, second: Run, dissolved: frozenset[int]) -> bool:
         twin = twins[claim]
         if not second.holds(twin, state, second.claims.total(twin, wish.of.want, move.many)):
             return False  # the claim began as what it became only later, which can take more of a limit
+        if not second.has_devices(wish, second.nodes.count + twin, state):
+            return False  # others were given devices in another order
         second.put_on_claim(wish, twin, state, move.many)
     return True
 

@@ -22,6 +22,7 @@ from karpenter.api.pod import Pod
 from karpenter.core.model.catalog import InstanceType
 from karpenter.core.model.ports import HostPort
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
+from karpenter.core.scheduling.devices.needs import Devices
 
 MAX_INSTANCE_TYPES: Final = 600
 """How many instance types one claim may name."""
@@ -135,6 +136,9 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
     spread_defaults: Mapping[str, tuple[TopologySpreadConstraint, ...]] = {}
     """By pod key: constraints for pods that state none."""
+
+    devices: Devices | None = None
+    """What there is to know of devices; None where no pod needs any."""
 
     rules: LabelRules = LabelRules()
     options: Options = Options()

@@ -19,6 +19,7 @@ import numpy as np
 from karpenter.core.model.ports import first_clash
 from karpenter.core.scheduling.bins import Claims, Nodes
 from karpenter.core.scheduling.choices import Choices
+from karpenter.core.scheduling.devices.allocator import Allocator
 from karpenter.core.scheduling.domains import Kind
 from karpenter.core.scheduling.limits import ledgers
 from karpenter.core.scheduling.nodekinds import NodeKinds, asked_keys
@@ -79,6 +80,8 @@ class Run:
         self.relaxed: set[int] = set()
         self.reservations = Reservations(self.templates, strict=problem.options.reserved == "strict")
         self.ledgers = ledgers(self.templates)
+        world = encoded.devices
+        self.devices = Allocator(world, self.states, problem.nodes) if world is not None else None
         self._ports: dict[int, tuple[HostPort, ...]] = {}
         self._volumes: dict[int, dict[str, frozenset[str]]] = {}
         self._pending: dict[int, Counter[Group]] = {}
@@ -114,12 +117,16 @@ class Run:
         each = wish.of
         if not self.nodes.fits(node, each.want) or wish.host_cap(node) < 1:
             return False
-        return self.fits_ports(wish, node) and self.fits_volumes(wish, node)
+        if not self.fits_ports(wish, node) or not self.fits_volumes(wish, node):
+            return False
+        return self.has_devices(wish, node)
 
     def put_on_node(self, wish: Wish, node: int, count: int = 1) -> None:
         """Put pods on an existing node."""
         each = wish.of
         self.nodes.take(node, each.vector, count)
+        if self.devices is not None and each.devices:
+            self.devices.commit(each, node, None, ())
         self._record(wish, node, count)
         labels = self.problem.nodes[node].labels
         place = self.problem.nodes[node]
@@ -159,6 +166,7 @@ class Run:
         total = self.claims.total(claim, wish.of.want)
         for state in self.choices(wish).ways(self.claims.states[claim]):
             narrowed = self.beside_daemon_ports(wish, state)
+            narrowed = self.with_devices(wish, number, narrowed, total)
             if narrowed is not None and self.holds(claim, narrowed, total):
                 return narrowed
         return None
@@ -167,6 +175,9 @@ class Run:
         """Put pods on a claim, which thereby becomes `state`."""
         changed = state is not self.claims.states[claim]
         self.claims.take(claim, state, wish.of.vector, count)
+        if self.devices is not None:
+            total = self.claims.total(claim, self._nothing, 0)
+            self.devices.put(wish.of, self.nodes.count + claim, state, total)
         if state.template.reserves:
             bits = self.within_limits(claim, state, self.claims.total(claim, wish.of.want, 0))
             found = self.reservations.obtainable(claim, state.template, bits)
@@ -194,6 +205,7 @@ class Run:
             return None
         for state in self.choices(wish).ways(self.base(template)):
             narrowed = self.beside_daemon_ports(wish, state)
+            narrowed = self.with_devices(wish, self.nodes.count + self.claims.count, narrowed, wish.of.want)
             if narrowed is not None and narrowed.fits(wish.of.want):
                 found = self._start(wish, narrowed)
                 if found is not None:
@@ -327,6 +339,22 @@ class Run:
         free = np.array([first_clash(wish.of.ports, ports) is None for ports in template.ports], bool)
         bits: Bits = template.universe.keep_types(state.bits, free)
         return self.states.of(template, state.requirements, bits) if bits else None
+
+    def has_devices(self, wish: Wish, number: int, state: State | None = None) -> bool:
+        """Return whether a node, or a claim that stays in `state`, has devices for one more pod."""
+        if self.devices is None or not wish.of.devices:
+            return True
+        claim = number - self.nodes.count
+        total = self.claims.total(claim, wish.of.want) if state is not None else ()
+        return self.devices.takes_again(wish.of, number, state, total)
+
+    def with_devices(
+        self, wish: Wish, number: int, state: State | None, total: tuple[int, ...]
+    ) -> State | None:
+        """Return what a claim becomes by giving one more pod its devices."""
+        if self.devices is None or not wish.of.devices or state is None:
+            return state
+        return self.devices.narrowed(wish.of, number, state, total)
 
     def _count_domain(self, group: Group, claim: int, state: State, count: int) -> None:
         domains = state.domains(group.key)

@@ -111,9 +111,20 @@ def _buying(run: Run, wish: Wish, state: State) -> Iterator[tuple[str, str]]:
     elif not beside:
         ports = ", ".join(str(port) for port in wish.of.ports)
         yield "HostPortTaken", f"a daemon of every node takes a host port that the pod wants ({ports})"
+    elif lacking := _lacking(run, wish, beside):
+        yield "DevicesNotAvailable", lacking
     else:
-        yield from _limits(run, wish, beside)
-        yield from _scarcity(run, wish, beside)
+        fresh = run.nodes.count + run.claims.count
+        given = _with_room(wish, (run.with_devices(wish, fresh, way, wish.of.want) for way in beside))
+        yield from _limits(run, wish, given)
+        yield from _scarcity(run, wish, given)
+
+
+def _lacking(run: Run, wish: Wish, ways: Sequence[State]) -> str:
+    """Why a new node lacks the devices that a pod claims."""
+    if run.devices is None or not wish.of.devices:
+        return ""
+    return run.devices.shortfall(wish.of, run.nodes.count + run.claims.count, ways)
 
 
 def _with_room(wish: Wish, states: Iterable[State | None]) -> list[State]:

@@ -9,6 +9,7 @@ import msgspec
 from karpenter.api.labels import RESERVED
 from karpenter.api.placement import TopologySpreadConstraint
 from karpenter.core.model.catalog import InstanceType
+from karpenter.core.scheduling.devices.intake import take_in_devices
 from karpenter.core.scheduling.intake import overlays
 from karpenter.core.scheduling.intake.amounts import uncountable
 from karpenter.core.scheduling.intake.buffers import obstacle, virtual_pods
@@ -87,11 +88,17 @@ def assemble(
     `quiet` nodes take no `moved` pods.
     """
     rules = catalog.label_rules
-    screened = screen(pods, view, rules, ignore_device_claims=policy.ignore_device_claims)
-    expected = expect(daemons(view), ignore_device_claims=policy.ignore_device_claims)
-    staying, unread = located(view, {pod.key for pod in screened.accepted})
     there = [node for node in nodes if node.name not in without]
     active, uncounted = countable(node for node in there if not node.is_leaving)
+    claimed, unserved = None, dict[str, str]()
+    if not policy.ignore_device_claims:
+        leaving = (node for node in nodes if node.is_leaving or node.name in without)
+        claimed, unserved = take_in_devices(view, catalog, pods=pods, active=active, leaving=leaving)
+    screened = screen(
+        pods, view, rules, ignore_device_claims=policy.ignore_device_claims, device_problems=unserved
+    )
+    expected = expect(daemons(view), ignore_device_claims=policy.ignore_device_claims)
+    staying, unread = located(view, {pod.key for pod in screened.accepted})
     surveyed = survey(view)
     offered, unsold = _sold(catalog, policy)
     corrections, refused = _corrections(view, offered, surveyed) if policy.overlays else ([], [])
@@ -111,6 +118,7 @@ def assemble(
         namespaces={name: namespace.metadata.labels for name, namespace in view.namespaces.items()},
         moved=moved,
         spread_defaults=spread_defaults(screened.accepted, policy.spread_defaults, view),
+        devices=claimed,
         rules=rules,
         options=options,
     )
@@ -168,4 +176,5 @@ def _as_sold(kind: InstanceType, policy: Policy) -> InstanceType:
         offerings=tuple(each for each in kind.offerings if each.capacity_type != RESERVED),
         capacity=kind.capacity,
         overhead=kind.overhead,
+        devices=kind.devices,
     )

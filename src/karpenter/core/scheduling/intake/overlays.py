@@ -174,6 +174,7 @@ def _corrected(kind: InstanceType, prices: Mapping[int, str], capacity: Mapping[
         offerings=offerings,
         capacity={**kind.capacity, **capacity},
         overhead=kind.overhead,
+        devices=kind.devices,
     )
 
 

@@ -9,6 +9,7 @@ the solver never sees a requirement it cannot read or an amount it cannot count.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 
 _ENCODER: Final = msgspec.json.Encoder()
 _LARGEST_COUNT: Final = 2**31 - 1
+_NO_PROBLEMS: Final[Mapping[str, str]] = MappingProxyType({})
 _DEVICES_IGNORED: Final = "the pod uses resource claims, which are ignored (setting ignore-dra-requests)"
-_DEVICES_UNKNOWN: Final = "the pod uses resource claims, and allocating devices is not built yet"
 
 
 class Screened(msgspec.Struct, frozen=True):
@@ -72,9 +73,18 @@ def can_move(pod: Pod, guards: Guards, now: datetime) -> bool:
 
 
 def screen(
-    pods: Iterable[Pod], view: ClusterView, rules: LabelRules, *, ignore_device_claims: bool
+    pods: Iterable[Pod],
+    view: ClusterView,
+    rules: LabelRules,
+    *,
+    ignore_device_claims: bool,
+    device_problems: Mapping[str, str] = _NO_PROBLEMS,
 ) -> Screened:
-    """Return which pods the solver is asked about, with what their volumes demand."""
+    """
+    Return which pods the solver is asked about, with what their volumes demand.
+
+    `device_problems` says, by pod key, which claims cannot be served.
+    """
     refused: list[Refusal] = []
     accepted: list[Pod] = []
     volumes: dict[str, PodVolumes] = {}
@@ -82,7 +92,7 @@ def screen(
     for pod in pods:
         problem = judge.problem(pod)
         if not problem and uses_devices(pod):
-            problem = _DEVICES_IGNORED if ignore_device_claims else _DEVICES_UNKNOWN
+            problem = _DEVICES_IGNORED if ignore_device_claims else device_problems.get(pod.key, "")
         if not problem and pod.spec.volumes:
             try:
                 demand = PodVolumes(reach(pod, view), attached(pod, view))

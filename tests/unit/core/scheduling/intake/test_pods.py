@@ -357,12 +357,7 @@ DEVICES = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
             "the pod uses resource claims, which are ignored (setting ignore-dra-requests)",
             id="devices that are ignored",
         ),
-        pytest.param(
-            DEVICES,
-            False,
-            "the pod uses resource claims, and allocating devices is not built yet",
-            id="devices that nobody allocates yet",
-        ),
+        pytest.param(DEVICES, False, "ResourceClaim shop/gpu does not exist", id="a claim that is not there"),
         pytest.param(
             {"affinity": required(NO_POOL), **VOLUME},
             True,
@@ -373,7 +368,13 @@ DEVICES = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
 )
 def test_screening(spec: dict[str, Any], ignored: bool, sentence: str) -> None:
     """A pod that cannot be served is refused with its reason; the others are accepted."""
-    found = screen([pod("bad", **spec), pod("good")], view_of([]), RULES, ignore_device_claims=ignored)
+    found = screen(
+        [pod("bad", **spec), pod("good")],
+        view_of([]),
+        RULES,
+        ignore_device_claims=ignored,
+        device_problems={"shop/bad": "ResourceClaim shop/gpu does not exist"},
+    )
 
     assert ([(r.pod, r.message) for r in found.refused], [p.name for p in found.accepted]) == (
         [("shop/bad", sentence)],

@@ -1,0 +1,230 @@
+"""
+Devices for the pods of one run: what a bin would become by giving a pod its devices, and the giving.
+
+A run asks before it places a pod and tells when it has. A pod fits a node when every claim of it
+has devices there; a claim of the run is narrowed to the kinds of machine, and to the places, for
+which that is so. The order of kinds is by price: what the cheapest needs is settled first, and
+a dearer kind may narrow the claim further but never rules out a cheaper one.
+
+Remembers what was refused until something is given back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from karpenter.core.scheduling.devices.device import Reach
+from karpenter.core.scheduling.devices.needs import Claim
+from karpenter.core.scheduling.devices.places import ClaimPlace
+from karpenter.core.scheduling.devices.search import Found, Search, Steps, Wish
+from karpenter.core.scheduling.scarce import fitting
+from karpenter.core.scheduling.states import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from karpenter.core.scheduling.bits import Bits
+    from karpenter.core.scheduling.classes import PodClass
+    from karpenter.core.scheduling.devices.world import World
+    from karpenter.core.scheduling.problem import Existing
+    from karpenter.core.scheduling.states import States
+
+_NODE_STRAND = 0
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """What the next pod of a class would be given on a bin."""
+
+    of: int
+    bin: int
+    state: State | None
+    """What the claim becomes; None for a node."""
+
+    found: dict[int, Found]
+    claims: tuple[Claim, ...]
+    """The claims that are given devices."""
+
+
+class _Demand(msgspec.Struct, frozen=True):
+    """What a pod still needs on a bin."""
+
+    reaches: list[Reach]
+    wishes: list[Wish]
+    claims: tuple[Claim, ...]
+
+
+class Allocator:
+    """Who gets which devices."""
+
+    def __init__(self, world: World, states: States, nodes: Sequence[Existing]) -> None:
+        self._world = world
+        self._states = states
+        self._nodes = nodes
+        self._ledger = world.fresh_ledger()
+        self._placed: Counter[int] = Counter()
+        self._refused: dict[tuple[int, int, int], tuple[int, str]] = {}
+        self._proposal: Proposal | None = None
+
+    def fits_node(self, of: PodClass, node: int) -> bool:
+        """Return whether an existing node has devices for the next pod of a class."""
+        known = self._refused.get((of.number, node, -1))
+        if known is not None and known[0] == self._ledger.stamp:
+            return False
+        demand, why = self._demand(of, node)
+        found = None
+        if demand is not None:
+            place, stock = self._world.node(self._nodes[node])
+            search = Search(stock, self._ledger, node, _NODE_STRAND, Steps())
+            found = search.run(place, demand.reaches, demand.wishes)
+        if demand is None or found is None:
+            self._refused[of.number, node, -1] = self._ledger.stamp, why
+            return False
+        self._proposal = Proposal(
+            of=of.number, bin=node, state=None, found={_NODE_STRAND: found}, claims=demand.claims
+        )
+        return True
+
+    def narrowed(self, of: PodClass, bin_: int, state: State, total: Sequence[int]) -> State | None:
+        """Return what a claim becomes by giving the next pod of a class its devices; None if it cannot."""
+        key = of.number, bin_, state.number
+        known = self._refused.get(key)
+        if known is not None and known[0] == self._ledger.stamp:
+            return None
+        demand, why = self._demand(of, bin_)
+        if demand is not None:
+            found, reached, why = self._spread(demand, bin_, state, fitting(state, total))
+            if found:
+                self._proposal = Proposal(
+                    of=of.number, bin=bin_, state=reached, found=found, claims=demand.claims
+                )
+                return reached
+        self._refused[key] = self._ledger.stamp, why
+        return None
+
+    def commit(self, of: PodClass, bin_: int, state: State | None, total: Sequence[int]) -> None:
+        """Give the next pod of a class its devices on a bin; it was asked before whether that can be."""
+        if not self._is_proposed(of, bin_, state):
+            assert self.takes_again(of, bin_, state, total)
+        proposal = self._proposal
+        assert proposal is not None
+        self._proposal = None
+        self._placed[of.number] += 1
+        for strand, found in proposal.found.items():
+            self._ledger.commit(bin_, strand, found.grants)
+        for claim in proposal.claims:
+            given = {
+                strand: tuple(grant for grant in found.grants if grant.claim == claim.key)
+                for strand, found in proposal.found.items()
+            }
+            self._ledger.seat(claim.key, bin_, given, shared=not claim.own)
+        self._ledger.keep(bin_, proposal.found.keys())
+
+    def takes_again(self, of: PodClass, bin_: int, state: State | None, total: Sequence[int]) -> bool:
+        """Return whether a pod can be placed as it was in another run: on a node, or on a claim as it is."""
+        if state is None:
+            return self.fits_node(of, bin_)
+        return self.narrowed(of, bin_, state, total) is state
+
+    def put(self, of: PodClass, bin_: int, state: State, total: Sequence[int]) -> None:
+        """
+        Note that a claim has taken a pod and is in `state` now.
+
+        What it was promised as a machine that it cannot become any more is given back.
+        """
+        if of.devices:
+            self.commit(of, bin_, state, total)
+        if self._ledger.strands(bin_) is not None:
+            kinds = state.template.universe.types_of(fitting(state, total))
+            self._ledger.keep(bin_, self._world.strands(state.template).kinds(kinds).keys())
+
+    def drivers(self, bin_: int) -> list[str]:
+        """Return the drivers that must run on a new machine before its pods can."""
+        return self._ledger.drivers(bin_)
+
+    def shortfall(self, of: PodClass, bin_: int, states: Iterable[State]) -> str:
+        """Return why a claim that was narrowed to none of some states could not be; nothing if it could."""
+        whys = []
+        for state in states:
+            if self.narrowed(of, bin_, state, of.want) is not None:
+                return ""
+            whys.append(self._refused[of.number, bin_, state.number][1])
+        return whys[0]
+
+    def _is_proposed(self, of: PodClass, bin_: int, state: State | None) -> bool:
+        known = self._proposal
+        return known is not None and (known.of, known.bin, known.state) == (of.number, bin_, state)
+
+    def _demand(self, of: PodClass, bin_: int) -> tuple[_Demand | None, str]:
+        """Return what the next pod of a class still needs on a bin, or why nothing there can help."""
+        reaches: list[Reach] = []
+        wishes: list[Wish] = []
+        claims: list[Claim] = []
+        for claim in self._world.needs(of.pods[self._placed[of.number]]).claims:
+            seat = self._ledger.seats.get(claim.key)
+            if self._world.is_settled(claim):
+                assert claim.reach is not None
+                reaches.append(claim.reach)
+            elif seat is None:
+                wishes.append(self._world.wish(claim))
+                claims.append(claim)
+            elif seat.bin != bin_ and seat.stays:
+                return None, f"claim {claim.name} has its devices on another node"
+            elif seat.bin != bin_:
+                reaches.append((seat.requirements,))
+        return _Demand(reaches, wishes, tuple(claims)), ""
+
+    def _spread(
+        self, demand: _Demand, bin_: int, state: State, bits: Bits
+    ) -> tuple[dict[int, Found], State, str]:
+        """Return the devices of each strand that can have them, what is left of the claim, or why nothing."""
+        universe = state.template.universe
+        strands = self._world.strands(state.template)
+        before = self._ledger.strands(bin_)
+        masks: dict[int, tuple[float, Bits, Bits]] = {}
+        for number, kinds in strands.kinds(universe.types_of(bits)).items():
+            if before is None or number in before:
+                masks[number] = _masks(state, bits, kinds)
+        steps = Steps()
+        found: dict[int, Found] = {}
+        kept: list[Bits] = []
+        best, why = (-2, 0), "the devices that its claims have are out of reach"
+        for number in sorted(masks, key=lambda each: masks[each][0]):
+            _, first, whole = masks[number]
+            search = Search(strands.stocks[number], self._ledger, bin_, number, steps)
+            # As the cheapest kind of the strand if that can be, else as any of them.
+            for must in dict.fromkeys((first, whole)):
+                if not state.bits & must:
+                    continue
+                place = ClaimPlace(self._states, state, [*kept, must])
+                answer = search.run(place, demand.reaches, demand.wishes)
+                if answer is not None:
+                    assert isinstance(answer.place, ClaimPlace)
+                    found[number], state = answer, answer.place.state
+                    kept.append(whole)
+                if answer is not None or not search.is_out_of_place:
+                    break
+            if search.reached > best and search.shortfall:
+                best, why = search.reached, search.shortfall
+        left = 0
+        for each in kept:
+            left |= each & state.bits
+        return found, self._states.of(state.template, state.requirements, left) if found else state, why
+
+
+def _masks(
+    state: State, bits: Bits, kinds: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> tuple[float, Bits, Bits]:
+    """Return the lowest price of some kinds, the offerings of the kind that has it, and those of all."""
+    universe = state.template.universe
+    wanted = np.zeros(len(universe.types), bool)
+    wanted[kinds] = True
+    whole = universe.keep_types(bits, wanted)
+    offerings = np.flatnonzero(universe.flags(whole))
+    cheapest = offerings[universe.price[offerings].argmin()]
+    wanted[:] = False
+    wanted[universe.owner[cheapest]] = True
+    return float(universe.price[cheapest]), universe.keep_types(bits, wanted), whole

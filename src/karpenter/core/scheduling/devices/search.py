@@ -1,0 +1,223 @@
+"""
+The search: devices for every request of every claim, depth first, with a bound on the work.
+
+Claims are served in order, and requests within a claim; an alternative of a request is tried
+when the one before it cannot be served; each place of an alternative is filled with the first
+device that leaves the rest a chance. Places of one alternative are interchangeable, so each set
+of devices is looked at once, not in every order.
+
+There is no clock here. Looking at a device is a step, and there are so many; the same question
+always ends at the same step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from karpenter.core.scheduling.devices.ledger import Grant
+from karpenter.core.scheduling.devices.path import Path
+from karpenter.core.scheduling.devices.places import Place
+from karpenter.core.scheduling.devices.requests import MOST_DEVICES, Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from karpenter.core.scheduling.devices.device import Device, Reach
+    from karpenter.core.scheduling.devices.ledger import Ledger
+    from karpenter.core.scheduling.devices.requests import Ask, Request
+    from karpenter.core.scheduling.devices.stock import Stock
+
+STEPS: Final = 10_000
+"""How many devices one pod may look at for one bin."""
+
+
+_LISTED_PER_STEP: Final = 8
+"""Making a list of devices is quicker than trying them."""
+
+
+class Steps:
+    """Work that is left."""
+
+    def __init__(self, left: int = STEPS) -> None:
+        self._left = left
+
+    @property
+    def are_spent(self) -> bool:
+        """Whether nothing is left."""
+        return self._left <= 0
+
+    def spend(self, steps: int = 1) -> bool:
+        """Take some steps; return whether there was one left."""
+        had = self._left > 0
+        self._left -= steps
+        return had
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """A claim that needs devices, and what the pod calls it."""
+
+    key: str
+    name: str
+    wanted: Wanted
+
+
+class Found(msgspec.Struct, frozen=True):
+    """Devices for everything, and what became of the place."""
+
+    grants: tuple[Grant, ...]
+    place: Place
+
+
+class _Pending(NamedTuple):
+    """A request that nobody has looked at yet."""
+
+    wish: Wish
+    request: Request
+
+
+class _Slot(NamedTuple):
+    """Devices of one alternative that are still to be chosen, from `at` on."""
+
+    wish: Wish
+    ask: Ask
+    devices: Sequence[Device]
+    at: int
+    left: int
+    last: int
+    """Behind the last device that may be the next; beyond it too few are left for the rest."""
+
+
+_Goal: TypeAlias = "Reach | _Pending | _Slot"
+_Agenda: TypeAlias = "tuple[_Goal, _Agenda] | None"
+"""What is still to be done, the next thing first."""
+
+
+class _Move(NamedTuple):
+    """A choice that was made, and what is left to do after it."""
+
+    rest: _Agenda
+
+
+class Search:
+    """The search for one strand of one bin."""
+
+    def __init__(self, stock: Stock, ledger: Ledger, bin_: int, strand: int, steps: Steps) -> None:
+        self._stock = stock
+        self._ledger = ledger
+        self._at = bin_, strand
+        self._steps = steps
+        self.reached = -1, 0
+        """How many devices were found before the search got stuck, and how many were there to go on with."""
+
+        self.shortfall = ""
+        """What the request lacks at which the search got stuck, as one sentence."""
+
+        self.is_out_of_place = False
+        """Whether something was passed over only because of where it is."""
+
+    def run(self, place: Place, reaches: Sequence[Reach], wishes: Sequence[Wish]) -> Found | None:
+        """Return the first devices found, the node being where every one of `reaches` lets it be."""
+        path = Path(place, self._stock, self._ledger, *self._at)
+        goals: list[_Goal] = [*reaches]
+        goals += [_Pending(wish, request) for wish in wishes for request in wish.wanted.requests]
+        agenda: _Agenda = None
+        for goal in reversed(goals):
+            agenda = goal, agenda
+        if agenda is None:
+            return Found((), place)
+        stack = [self._moves(path, *agenda)]
+        while stack:
+            move = next(stack[-1], None)
+            if move is None:
+                stack.pop()
+            elif move.rest is None:
+                return Found(tuple(path.grants), path.place)
+            else:
+                stack.append(self._moves(path, *move.rest))
+        return None
+
+    def _moves(self, path: Path, goal: _Goal, rest: _Agenda) -> Iterator[_Move]:
+        """Yield after every choice that can be made for a goal; the choice is undone before the next."""
+        if isinstance(goal, _Slot):
+            return self._filled(path, goal, rest)
+        return self._begun(path, goal, rest) if isinstance(goal, _Pending) else self._stood(path, goal, rest)
+
+    def _stood(self, path: Path, reach: Reach, rest: _Agenda) -> Iterator[_Move]:
+        was = path.place
+        for term in reach:
+            place = was.narrow(term)
+            if place is None:
+                self.is_out_of_place = True
+            else:
+                path.place = place
+                yield _Move(rest)
+                path.place = was
+
+    def _begun(self, path: Path, pending: _Pending, rest: _Agenda) -> Iterator[_Move]:
+        wish = pending.wish
+        given = sum(grant.claim == wish.key for grant in path.grants)
+        whys, most = [], 0
+        for ask in pending.request.asks:
+            devices, why = self._candidates(path, ask)
+            most = max(most, len(devices))
+            count = len(devices) if ask.count is None else ask.count
+            if not why and given + count > MOST_DEVICES:
+                why = f"a claim can have at most {MOST_DEVICES} devices, not {given + count}"
+            if why:
+                whys.append(f"request {ask.name} of claim {wish.name}: {why}")
+                continue
+            # Past the last of these, too few are left for the places that are.
+            spare = len(devices) if any(device.shared for device in devices) else len(devices) - count + 1
+            yield _Move((_Slot(wish, ask, devices, 0, count, 1 if ask.count is None else spare), rest))
+            whys.append(f"request {ask.name} of claim {wish.name}: {_together(ask, devices)}")
+        if (len(path.grants), most) > self.reached:
+            self.reached = len(path.grants), most
+            self.shortfall = "; ".join(whys)
+
+    def _candidates(self, path: Path, ask: Ask) -> tuple[Sequence[Device], str]:
+        """Return the devices that an alternative may be served with, or why it cannot be."""
+        suiting = self._stock.suiting(ask)
+        if not self._steps.spend(1 + len(suiting) // _LISTED_PER_STEP):
+            return (), f"the search was given up after {STEPS} steps"
+        if ask.count is None:
+            why = self._stock.uncertain(ask, path.place)
+            here = [d for d in suiting if any(path.place.narrow(term) is not None for term in d.reach)]
+            return here, why or ("" if here else f"no device matches DeviceClass {ask.class_name}")
+        free = [device for device in suiting if path.offer(ask, device) is not None]
+        if len(free) < ask.count and not any(device.shared for device in free):
+            wants = f"wants {ask.count} of DeviceClass {ask.class_name}"
+            return free, f"{wants}, {len(suiting)} match and {len(free)} of them can be had"
+        return free, ""
+
+    def _filled(self, path: Path, slot: _Slot, rest: _Agenda) -> Iterator[_Move]:
+        wish, ask = slot.wish, slot.ask
+        constraints = wish.wanted.constraints
+        for at in range(slot.at, slot.last):
+            if not self._steps.spend():
+                return
+            device = slot.devices[at]
+            portions = path.offer(ask, device)
+            if portions is None or not path.agrees(wish.key, constraints, ask, device):
+                continue
+            again = device.shared and not ask.admin and ask.count is not None
+            after = at if again else at + 1
+            more = slot._replace(at=after, left=slot.left - 1, last=min(slot.last + 1, len(slot.devices)))
+            for term in device.reach:
+                place = path.place.narrow(term)
+                if place is None:
+                    self.is_out_of_place = True
+                    continue
+                grant = Grant(
+                    claim=wish.key, ask=ask.name, device=device, portions=portions, admin=ask.admin, term=term
+                )
+                path.take(grant, constraints, ask, place)
+                yield _Move((more, rest) if more.left else rest)
+                path.undo()
+
+
+def _together(ask: Ask, devices: Sequence[Device]) -> str:
+    if ask.count is None:
+        return f"not all {len(devices)} devices of DeviceClass {ask.class_name} can be had together"
+    return f"no {ask.count} of the {len(devices)} devices that match can be had together"
