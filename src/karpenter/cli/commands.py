@@ -22,7 +22,7 @@ COMMANDS: dict[str, Entry] = {
     "catalog": Entry("karpenter.cli.catalog:catalog", "Look at instance types and their prices."),
     "completion": Entry("karpenter.cli.completion:completion", "Print the completion script for a shell."),
     "crds": Entry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
-    "demo": Entry("karpenter.cli.demo:demo", "Show what this version can do."),
+    "demo": Entry("karpenter.cli.demo:demo", "Watch machines come and go for pods, on this machine alone."),
     "local": Entry("karpenter.cli.local:local", "Run a small Kubernetes cluster on this machine."),
     "plan": Entry("karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."),
     "run": Entry("karpenter.cli.run:run", "Run the operator."),

@@ -43,6 +43,9 @@ class Refused(msgspec.Struct, frozen=True):
 _TOO_FEW_TYPES: Final = Refused(
     "NoSaving", "too few cheaper instance types are left for minValues of the pool"
 )
+_SPOT_CLOSED: Final = Refused(
+    "SpotToSpotDisabled", "replacing spot by spot needs the gate SpotToSpotConsolidation"
+)
 _AS_GOOD: Final = Refused("NoSaving", "the cheapest replacement is one of the machines that would go")
 
 
@@ -105,36 +108,18 @@ class Consolidation:
     ) -> tuple[NewNode, ...] | Refused:
         if not replacements:
             return ()
-        if len(replacements) > 1:
-            return _several(replacements, before)
-        node = replacements[0]
         all_spot = all(c.node.labels.get(CAPACITY_TYPE) == SPOT for c in candidates)
-        if all_spot and prices.allows(node, SPOT):
-            return self._spot(candidates, node, before)
-        return _bought_cheaper(candidates, node, before)
-
-    def _spot(
-        self, candidates: Sequence[Candidate], node: NewNode, before: float
-    ) -> tuple[NewNode, ...] | Refused:
-        if not self._spot_to_spot:
+        spot_again = all_spot and any(prices.allows(node, SPOT) for node in replacements)
+        if spot_again and not self._spot_to_spot:
             return Refused(
                 "SpotToSpotDisabled", "replacing spot by spot needs the gate SpotToSpotConsolidation"
             )
-        spot = prices.only(node, SPOT)
-        found = prices.cheaper_than(spot, before) if spot is not None else None
-        if found is None:
-            return _no_saving(node, before)
-        if not prices.keeps_variety(found):
-            return _TOO_FEW_TYPES
-        if len(candidates) > 1:
-            kept = _not_what_is_removed(candidates, found)
-            return (kept,) if kept is not None else _no_saving(node, before)
-        if len(found.instance_types) < SPOT_CHOICE:
-            return Refused(
-                "NoSaving",
-                f"only {len(found.instance_types)} spot types are cheaper, and {SPOT_CHOICE} are needed",
-            )
-        return (prices.cheapest_types(found, max(SPOT_CHOICE, prices.types_for_variety(found))),)
+        if len(replacements) > 1:
+            return _several(replacements, before)
+        (node,) = replacements
+        if spot_again:
+            return _spot(candidates, node, before)
+        return _bought_cheaper(candidates, node, before)
 
     def _balanced(self, candidates: Sequence[Candidate], command: Command) -> Command | Refused:
         """Refuse what saves too little for the pods it moves, where a pool asks for that."""
@@ -155,6 +140,23 @@ class Consolidation:
                     f"NodePool {name} wants {_BALANCED:g}",
                 )
         return command
+
+
+def _spot(candidates: Sequence[Candidate], node: NewNode, before: float) -> tuple[NewNode, ...] | Refused:
+    """Cut a spot replacement of spot machines down to cheaper types, of which one machine needs many."""
+    spot = prices.only(node, SPOT)
+    found = prices.cheaper_than(spot, before) if spot is not None else None
+    if found is None:
+        return _no_saving(node, before)
+    if not prices.keeps_variety(found):
+        return _TOO_FEW_TYPES
+    if len(candidates) > 1:
+        kept = _not_what_is_removed(candidates, found)
+        return (kept,) if kept is not None else _no_saving(node, before)
+    if len(found.instance_types) < SPOT_CHOICE:
+        few = len(found.instance_types)
+        return Refused("NoSaving", f"only {few} spot types are cheaper, and {SPOT_CHOICE} are needed")
+    return (prices.cheapest_types(found, max(SPOT_CHOICE, prices.types_for_variety(found))),)
 
 
 def _bought_cheaper(

@@ -1,0 +1,45 @@
+"""The demo: a tour through a whole cluster, with every expectation checked."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from karpenter.cli.demo import demo
+from karpenter.cli.tour.scenes import SCENES, Machine, Outcome, Picture
+from karpenter.cli.tour.screen import Screen, summary
+
+
+def test_the_tour_holds_what_it_promises() -> None:
+    """Ten pods run, five run on cheaper machines, and in the end nothing is left; the exit code says so."""
+    result = CliRunner().invoke(demo, ["--speed", "0"], catch_exceptions=False)
+
+    assert result.exit_code == 0, result.output
+    assert result.output.count("held") == len(SCENES)
+    assert "kubectl scale deployment inflate --replicas 10" in result.output
+    assert "no machines" in result.output
+
+
+def _picture(pods: int) -> Picture:
+    machine = Machine("default-1", "c-4x-amd64-linux", "zone-a", "on-demand", 0.1, 0.5, pods, "ready")
+    return Picture(3.0, (machine,), pods, 0, 0.1, 1)
+
+
+def test_a_terminal_shows_machines_as_bars() -> None:
+    """On a terminal the machines, their pods and the price are drawn."""
+    console = Console(force_terminal=True, width=120, record=True)
+    with Screen(console) as screen:
+        screen.scene(SCENES[1])
+        screen.show(SCENES[1], _picture(2), [])
+
+    assert "c-4x-amd64-linux" in console.export_text()
+
+
+@pytest.mark.parametrize(("held", "expected"), [(True, "held"), (False, "did not hold")])
+def test_the_summary_says_what_did_not_hold(held: bool, expected: str) -> None:
+    """An expectation that did not come true is said so."""
+    console = Console(width=120, record=True, quiet=False)
+    console.print(summary([Outcome(SCENES[0], held, 1.0, _picture(1))]))
+
+    assert expected in console.export_text()
