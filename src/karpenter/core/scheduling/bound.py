@@ -14,6 +14,7 @@ the best that are equal for all machines, which gives a weaker bound, and says s
 from __future__ import annotations
 
 from importlib import import_module
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -51,9 +52,9 @@ def values(market: Market, free: NDArray[np.float64] | None = None) -> Values:
     `free` is room that costs nothing, as one sum; pods may be served from it as well.
     """
     highs = _library()
-    method = EQUAL_VALUES if highs is None else LINEAR_PROGRAM
-    best = _worth(market, _equal_values(market), free, method)
     solved = _program(market, highs) if highs is not None else None
+    method = EQUAL_VALUES if solved is None else LINEAR_PROGRAM
+    best = _worth(market, _equal_values(market), free, method)
     if solved is not None:
         found = _worth(market, solved, free, method)
         best = found if found.bound >= best.bound else best
@@ -124,14 +125,13 @@ def _equal_values(market: Market) -> NDArray[np.float64]:
         rate = _rate(market, np.eye(len(total))[resource])
         if rate[resource] * total[resource] > best:
             best, found = float(rate @ total), rate
-    for first in active.tolist():
-        for second in active.tolist():
-            for share in np.linspace(0.05, 0.95, 19) if first < second else ():
-                mix = np.zeros(len(total))
-                mix[first], mix[second] = share / total[first], (1 - share) / total[second]
-                rate = _rate(market, mix)
-                if float(rate @ total) > best:
-                    best, found = float(rate @ total), rate
+    for first, second in combinations(active.tolist(), 2):
+        for share in np.linspace(0.05, 0.95, 19):
+            mix = np.zeros(len(total))
+            mix[first], mix[second] = share / total[first], (1 - share) / total[second]
+            rate = _rate(market, mix)
+            if float(rate @ total) > best:
+                best, found = float(rate @ total), rate
     return np.repeat(found[None], len(market.price), axis=0)
 
 

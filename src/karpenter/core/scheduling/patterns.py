@@ -230,10 +230,10 @@ class _Packer:
         """Take wasteful machines apart and pack them anew, as long as that saves."""
         worth = self._values.pod
         failures = 0
-        for _ in range(rounds if len(found.price) > 1 else 0):
-            failures += 1
-            if failures > _PATIENCE:
+        for _ in range(rounds):
+            if failures == _PATIENCE or len(found.price) < 2:  # noqa: PLR2004  one machine cannot be rearranged
                 break
+            failures += 1
             waste = found.price - found.holds @ worth
             size = int(rng.integers(2, min(8, len(found.price) + 1)))
             if rng.random() < _CAUTION:
