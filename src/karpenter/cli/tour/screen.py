@@ -66,9 +66,7 @@ class Screen:
         fresh = [self._told(event, picture.seconds) for event in events if self._is_news(event)]
         self._lines += fresh
         if self._live is not None:
-            self._live.update(
-                Group(self._heading(scene, picture), _machines(picture), self._log()), refresh=True
-            )
+            self._live.update(frame(self, scene, picture), refresh=True)
         else:
             for line in fresh:
                 self._console.print(line, highlight=False, soft_wrap=True, markup=False)
@@ -110,7 +108,8 @@ class Screen:
         )
 
     @staticmethod
-    def _heading(scene: Scene, picture: Picture) -> Panel:
+    def heading(scene: Scene, picture: Picture) -> Panel:
+        """Return what happens, and what it costs."""
         text = Text.assemble(
             (scene.title, "bold"),
             f"\n{picture.running} pods run, {picture.waiting} wait    ",
@@ -119,8 +118,14 @@ class Screen:
         )
         return Panel(text, title="karpenter demo", title_align="left", box=box.ROUNDED)
 
-    def _log(self) -> Text:
+    def log(self) -> Text:
+        """Return the latest of what was announced."""
         return Text("\n".join(self._lines[-_SHOWN_LINES:]), style="dim", overflow="ellipsis", no_wrap=True)
+
+
+def frame(screen: Screen, scene: Scene, picture: Picture) -> Group:
+    """Return the whole screen at one moment."""
+    return Group(screen.heading(scene, picture), _machines(picture), screen.log())
 
 
 def _machines(picture: Picture) -> Table:
