@@ -1,7 +1,7 @@
 """
 What validation has to say about one field, in the words of the Kubernetes API.
 
-Collected by :mod:`karpenter.local.validation` and :mod:`karpenter.local.crds`; turned into an ``Invalid``
+Collected by :mod:`karpenter.local.validation` and :mod:`karpenter.local.custom`; turned into an ``Invalid``
 status by :func:`karpenter.local.faults.invalid`.
 """
 
@@ -61,19 +61,3 @@ def forbidden(field: str, detail: str) -> Complaint:
 def missing(field: str, value: Any) -> Complaint:
     """The value refers to something that is not there."""
     return Complaint(field, "FieldValueNotFound", f"Not found: {render(value)}")
-
-
-def too_long(field: str, limit: int, value: Any = "<value omitted>") -> Complaint:
-    """The text exceeds a limit in bytes."""
-    _ = value
-    return Complaint(field, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
-
-
-def too_many(field: str, count: int, limit: int) -> Complaint:
-    """The list exceeds a limit in items."""
-    return Complaint(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} items")
-
-
-def wrong_type(field: str, value: Any, detail: str) -> Complaint:
-    """The value has another type than the schema says."""
-    return Complaint(field, "FieldValueTypeInvalid", f"Invalid value: {render(value)}: {detail}")

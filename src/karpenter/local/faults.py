@@ -243,11 +243,6 @@ def internal(message: str) -> Fault:
     return Fault(500, "InternalError", f"Internal error occurred: {message}")
 
 
-def timeout(message: str, *, retry_after: int = 1) -> Fault:
-    """Waited long enough."""
-    return Fault(504, "Timeout", message, details={"retryAfterSeconds": retry_after})
-
-
 def not_implemented(message: str) -> Fault:
     """A real cluster could; this one has no containers or networks."""
     return Fault(501, "NotImplemented", message)

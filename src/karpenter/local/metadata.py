@@ -17,22 +17,6 @@ if TYPE_CHECKING:
     from karpenter.local.entry import Object
     from karpenter.local.resources import Resource
 
-KNOWN = (
-    "name",
-    "generateName",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-)
 _SERVER_OWNED = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
 _DROPPED_WHEN_EMPTY = ("labels", "annotations", "ownerReferences", "finalizers", "managedFields")
 

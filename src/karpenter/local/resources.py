@@ -258,12 +258,5 @@ class Registry:
                 return resource
         return None
 
-    def of_kind(self, group: str, kind: str) -> Resource | None:
-        """Return the kept version of a kind by its kind's name."""
-        for resource in self._resources.values():
-            if resource.group == group and resource.kind == kind and resource.stored:
-                return resource
-        return None
-
     def __iter__(self) -> Iterator[Resource]:
         return iter(tuple(self._resources.values()))

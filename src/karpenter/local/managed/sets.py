@@ -19,7 +19,6 @@ import msgspec
 Set = dict[str, Any]
 
 SELF = "."
-MEMBER: Set = {}
 
 
 def split(node: Set) -> tuple[bool, Set]:

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from karpenter.kube.transport import Response
 from karpenter.local import faults
 from karpenter.local.negotiation import clauses
+from karpenter.local.openapi import binary
 from karpenter.local.openapi.paths import paths_of
 from karpenter.local.openapi.schemas import LIST_META, META, Schemas, of_custom, of_list
 from karpenter.local.presenting import reply, reply_raw
 from karpenter.local.schema.facts import facts
 
 if TYPE_CHECKING:
-    from karpenter.kube.transport import Request, Response
+    from karpenter.kube.transport import Request
     from karpenter.local.backend import Backend
     from karpenter.local.resources import Resource
 
@@ -108,15 +110,20 @@ def _collect(backend: Backend, schemas: Schemas, resources: list[Resource], pref
 
 
 def _version_two(backend: Backend, request: Request) -> Response:
-    if not any(
-        item.media_type in {"application/json", "*/*", "application/*"}
-        for item in clauses(request.header("accept"))
-    ):
-        raise faults.not_acceptable()
+    for clause in clauses(request.header("accept")):
+        if clause.media_type in {binary.ASKED, binary.GIVEN}:
+            headers = (("content-type", binary.GIVEN),)
+            return Response(status=200, headers=headers, body=binary.encode(_old_document(backend)))
+        if clause.media_type in {"application/json", "*/*", "application/*"}:
+            return reply(_old_document(backend))
+    raise faults.not_acceptable()
+
+
+def _old_document(backend: Backend) -> dict[str, Any]:
     schemas = Schemas(_V2, old=True)
     resources = list(backend.registry)
     _collect(backend, schemas, resources, _V2)
-    document = {
+    return {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": facts().version},
         "paths": {
@@ -126,4 +133,3 @@ def _version_two(backend: Backend, request: Request) -> Response:
         },
         "definitions": schemas.found,
     }
-    return reply(document)

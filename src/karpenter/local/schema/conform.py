@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _INT32 = (-(2**31), 2**31 - 1)
 _INT64 = (-(2**63), 2**63 - 1)
 _PLAIN_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").fullmatch
+_MICROSECONDS = re.compile(r".*T\d\d:\d\d:\d\d\.\d{6}(Z|[+-].*)").fullmatch
 _QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _ZEROS: dict[str, Any] = {"s": "", "b": False, "i": 0, "l": 0, "d": 0, "q": "0", "x": 0}
 
@@ -184,6 +185,8 @@ def _time(value: Any, type_: Type, where: Any, _: list[str], owner: Definition) 
         raise _wrong(value, "string", where, owner)
     if type_.code == "t" and _PLAIN_TIME(value):
         return value
+    if type_.code == "u" and not _MICROSECONDS(value):
+        raise _unreadable_time(value, type_)
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:

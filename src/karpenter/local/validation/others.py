@@ -302,3 +302,7 @@ def event(value: Object, old: Object | None) -> Iterator[Complaint]:
     space = value["metadata"].get("namespace", "")
     if about != space and not (not about and space == "default"):
         yield bad("involvedObject.namespace", about, "does not match event.namespace")
+    if value.get("eventTime"):  # a reporter that keeps a series says who it is and what it did
+        for field in ("reportingComponent", "reportingInstance", "action", "reason"):
+            if not value.get(field):
+                yield required(field)

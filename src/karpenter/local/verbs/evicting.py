@@ -93,14 +93,13 @@ def _spend(backend: Backend, entry: Entry, pod: Object, *, dry_run: bool) -> Non
         return
     name = budget["metadata"]["name"]
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
-        raise _blocked(f"The disruption budget {name} is still being processed by the server.", name)
+        raise _blocked(f"The disruption budget {name} is still being processed by the server.")
     allowed = status.get("disruptionsAllowed", 0)
     noted: dict[str, Any] = status.get("disruptedPods") or {}
     if allowed <= 0 or len(noted) > _MAX_NOTED:
         raise _blocked(
             f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods and has "
-            f"{status.get('currentHealthy', 0)} currently",
-            name,
+            f"{status.get('currentHealthy', 0)} currently"
         )
     if dry_run:
         return
@@ -120,9 +119,8 @@ def _healthy_enough(spec: Object, status: Object, pod: Object) -> bool:
     return bool(current >= desired > 0)
 
 
-def _blocked(why: str, name: str) -> faults.Fault:
+def _blocked(why: str) -> faults.Fault:
     cause = {"reason": "DisruptionBudget", "message": why}
     message = "Cannot evict pod as it would violate the pod's disruption budget."
     retry = 0 if "needs" in why else _RETRY
-    _ = name
     return faults.too_many_requests(message, retry_after=retry, causes=[cause])

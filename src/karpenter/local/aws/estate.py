@@ -1,0 +1,135 @@
+"""
+What a cluster finds in an account: a network of three zones, security groups, a role, an EKS cluster, images.
+
+Everything that belongs to the cluster is tagged ``karpenter.sh/discovery`` with its name, as guides tell
+users to do. Images are those that AWS publishes for EKS, for all families, under the same parameters.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from moto.ec2.models import ec2_backends
+from moto.ec2.models.amis import Ami
+
+from karpenter.cloud.aws.images.aliases import Alias, published
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import boto3
+
+    from karpenter.local.aws.account import Account
+
+DISCOVERY: Final = "karpenter.sh/discovery"
+ZONES: Final = 3
+RELEASED: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_FAMILIES: Final = ("al2", "al2023", "bottlerocket", "windows2019", "windows2022", "windows2025")
+_TRUST: Final = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    ],
+}
+
+
+class Estate:
+    """What an account has for one cluster."""
+
+    def __init__(self, account: Account, clients: Mapping[str, Any], cluster: str) -> None:
+        self.account = account
+        self.cluster = cluster
+        self.kubernetes = "1.33"
+        self.role = f"KarpenterNodeRole-{cluster}"
+        self._ec2, self._iam, self._eks = clients["ec2"], clients["iam"], clients["eks"]
+        self._released = 0
+        self.subnets: list[str] = []
+        self.groups: list[str] = []
+
+    def build(self) -> None:
+        """Make everything."""
+        vpc = self._ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        for number in range(ZONES):
+            self.add_subnet(vpc, f"{self.account.region}{'abc'[number]}", f"10.0.{number * 32}.0/19")
+        self.groups = [self._group(vpc, "nodes"), self._group(vpc, "pods")]
+        self._iam.create_role(RoleName=self.role, AssumeRolePolicyDocument=json.dumps(_TRUST))
+        self._eks.create_cluster(
+            name=self.cluster,
+            version=self.kubernetes,
+            roleArn=f"arn:aws:iam::{self.account.number}:role/cluster",
+            resourcesVpcConfig={"subnetIds": self.subnets},
+            kubernetesNetworkConfig={"serviceIpv4Cidr": "10.100.0.0/16"},
+        )
+        self.release_images()
+
+    def add_subnet(self, vpc: str, zone: str, block: str) -> str:
+        """Make a subnet of the cluster."""
+        made = self._ec2.create_subnet(VpcId=vpc, AvailabilityZone=zone, CidrBlock=block)
+        subnet = str(made["Subnet"]["SubnetId"])
+        self._tag(subnet, Name=f"{self.cluster}-{zone}")
+        self.subnets.append(subnet)
+        return subnet
+
+    def release_images(self, *, after: timedelta = timedelta(days=7)) -> dict[str, str]:
+        """Publish an image for every parameter of every family; return the ids by parameter."""
+        created = RELEASED + after * self._released
+        self._released += 1
+        made = {}
+        for family in _FAMILIES:
+            for each in published(Alias(family, "latest"), self.kubernetes):
+                arch = "arm64" if "arm64" in each.path else "x86_64"
+                name = f"{each.path.removeprefix('/aws/service/').replace('/', '-')}-{self._released}"
+                made[each.path] = self.publish_image(name, arch=arch, created=created)
+        self.account.parameters.update(made)
+        return made
+
+    def publish_image(
+        self,
+        name: str,
+        *,
+        arch: str = "x86_64",
+        created: datetime = RELEASED,
+        deprecated: datetime | None = None,
+        owner_alias: str | None = "amazon",
+        tags: Mapping[str, str] | None = None,
+    ) -> str:
+        """Make an image and return its id."""
+        backend: Any = ec2_backends[self.account.number][self.account.region]
+        number = f"ami-{len(backend.amis) + 1:017x}"
+        image: Any = Ami(
+            backend,
+            number,
+            name=name,
+            owner_id=self.account.number if owner_alias is None else "602401143452",
+            owner_alias=owner_alias,
+            architecture=arch,
+            creation_date=created,
+            virtualization_type="hvm",
+            root_device_name="/dev/xvda",
+            tags=dict(tags or {}),
+        )
+        if deprecated is not None:
+            image.deprecation_time = deprecated.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        backend.amis[number] = image
+        return number
+
+    def _group(self, vpc: str, name: str) -> str:
+        made = self._ec2.create_security_group(
+            GroupName=f"{self.cluster}-{name}", Description=name, VpcId=vpc
+        )
+        group = str(made["GroupId"])
+        self._tag(group)
+        return group
+
+    def _tag(self, resource: str, **more: str) -> None:
+        tags = {DISCOVERY: self.cluster, **more}
+        self._ec2.create_tags(
+            Resources=[resource], Tags=[{"Key": key, "Value": value} for key, value in tags.items()]
+        )
+
+
+def clients_of(session: boto3.Session, endpoint: str) -> dict[str, Any]:
+    """Return the clients that build an estate."""
+    return {name: session.client(name, endpoint_url=endpoint) for name in ("ec2", "iam", "eks")}

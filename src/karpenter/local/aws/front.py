@@ -1,0 +1,110 @@
+"""
+The door of the embedded AWS: every request comes through here first.
+
+It finds out whose request it is and what it asks for, writes that down, lets it go wrong where that was
+wished for, answers what the imitation has no idea of, and passes the rest on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+
+from werkzeug.wrappers import Request, Response
+
+from karpenter.local.aws.account import ACCOUNTS, Call
+from karpenter.local.aws.faults import LoseAnswer, Refuse
+from karpenter.local.aws.prices import get_products
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from karpenter.local.aws.account import Account
+
+_CREDENTIAL: Final = re.compile(r"Credential=AKIA(?P<number>\d{12})/\d+/[^/]+/(?P<service>[^/]+)/")
+_CLUSTER: Final = re.compile(r"/clusters/(?P<name>[^/]+)")
+_JSON: Final = {"Content-Type": "application/x-amz-json-1.1"}
+
+
+class Front:
+    """Stands before the imitation."""
+
+    def __init__(self, imitation: Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]) -> None:
+        self._imitation = imitation
+
+    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer one request."""
+        request = Request(environ)
+        signed = _CREDENTIAL.search(request.headers.get("Authorization", ""))
+        account = ACCOUNTS.get(signed["number"]) if signed else None
+        if signed is None or account is None:
+            return _refusal("", Refuse(code="AuthFailure", message="nobody we know", status=401))(
+                environ, start
+            )
+        environ["HTTP_X_MOTO_ACCOUNT_ID"] = account.number
+        call = _call(request, signed["service"])
+        account.record(call)
+        fault = account.faults.pick(call.operation)
+        if isinstance(fault, Refuse):
+            return _refusal(call.service, fault)(environ, start)
+        answer = self._answer(account, call, environ, start)
+        token = str(call.parameters.get("ClientToken", ""))
+        if isinstance(fault, LoseAnswer) or token in _lost(account):
+            _lost(account).add(token)
+            list(answer)
+            environ["werkzeug.socket"].close()
+            return []
+        return answer
+
+    def _answer(
+        self, account: Account, call: Call, environ: dict[str, Any], start: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        if (call.service, call.operation) == ("pricing", "GetProducts"):
+            body = json.dumps(get_products(account, dict(call.parameters)))
+            return Response(body, 200, _JSON)(environ, start)
+        return self._imitation(environ, start)
+
+
+def _lost(account: Account) -> set[str]:
+    """Return the tokens of requests whose answers are lost for good."""
+    lost: set[str] = account.answers.setdefault("", set())
+    return lost
+
+
+def _call(request: Request, service: str) -> Call:
+    body = request.get_data(cache=True)
+    request.environ["wsgi.input"] = _again(body)
+    target = request.headers.get("X-Amz-Target")
+    if target:
+        return Call(service, target.rpartition(".")[2], json.loads(body or b"{}"))
+    if service == "eks":
+        named = _CLUSTER.match(request.path)
+        operation = "DescribeCluster" if named and request.method == "GET" else "CreateCluster"
+        return Call(service, operation, {"name": named["name"]} if named else {})
+    form = dict(parse_qsl(body.decode(), keep_blank_values=True))
+    return Call(service, form.get("Action", ""), form)
+
+
+def _again(body: bytes) -> Any:
+    import io  # noqa: PLC0415  only here
+
+    return io.BytesIO(body)
+
+
+def _refusal(service: str, fault: Refuse) -> Response:
+    if service in {"ec2", ""}:
+        body = (
+            f"<Response><Errors><Error><Code>{fault.code}</Code><Message>{fault.message}</Message></Error>"
+            "</Errors><RequestID>1</RequestID></Response>"
+        )
+        return Response(body, fault.status, {"Content-Type": "text/xml"})
+    if service == "iam":
+        body = (
+            f"<ErrorResponse><Error><Type>Sender</Type><Code>{fault.code}</Code>"
+            f"<Message>{fault.message}</Message></Error><RequestId>1</RequestId></ErrorResponse>"
+        )
+        return Response(body, fault.status, {"Content-Type": "text/xml"})
+    headers = {**_JSON, "x-amzn-ErrorType": fault.code}
+    return Response(json.dumps({"__type": fault.code, "message": fault.message}), fault.status, headers)
