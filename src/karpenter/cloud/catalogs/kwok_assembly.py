@@ -19,13 +19,12 @@ import msgspec
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, OS, WELL_KNOWN_LABELS, ZONE, domain_of
 from karpenter.cloud.catalogs.interning import Interner
-from karpenter.core.model.catalog import Catalog, InstanceType, Offering
-from karpenter.core.model.resources import CPU, MEMORY, PODS
+from karpenter.core.model.catalog import Catalog, DeviceTemplates, InstanceType, Offering
+from karpenter.core.model.resources import CPU, MEMORY, PODS, Resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from karpenter.core.model.resources import Resources
 
 Labels: TypeAlias = "Mapping[str, tuple[str, ...]]"
 """Label key to the sorted values it may take; none means that the label is absent."""
@@ -71,6 +70,8 @@ class TypeDraft(msgspec.Struct, frozen=True, kw_only=True):
     labels: Labels = MappingProxyType({})
     """What holds for every offering of the type."""
 
+    devices: DeviceTemplates | None = None
+
 
 def assemble(drafts: Iterable[TypeDraft]) -> Catalog:
     """Return the catalogue that the drafts describe."""
@@ -110,6 +111,7 @@ def _instance_type(draft: TypeDraft, absent: Labels, interner: Interner) -> Inst
         offerings=tuple(_offerings(draft, interner)),
         capacity=MappingProxyType({PODS: DEFAULT_PODS, **draft.capacity}),
         overhead=draft.overhead,
+        devices=draft.devices,
     )
 
 

@@ -2,9 +2,10 @@
 The catalogue format of the kwok provider: instance types as a JSON list.
 
 Each type has a name, an architecture, operating systems, resources, and offerings
-with a price and requirements. Two fields are ours and optional: `overhead` replaces
-the default of 100m cpu and 10Mi memory, and `requirements` states labels that all
-offerings of the type share. The page docs/reference/catalogues.md describes it all.
+with a price and requirements. Some fields are ours and optional: `overhead` replaces
+the default of 100m cpu and 10Mi memory, `requirements` states labels that all
+offerings of the type share, and the devices that pods can claim are in :mod:`.devices`.
+The page docs/reference/catalogues.md describes it all.
 
 Reads strictly: every problem of a file is reported, and a file with problems is not
 used at all. What the types amount to is settled in :mod:`.kwok_assembly`; where the
@@ -28,6 +29,8 @@ from karpenter.api.labels import (
 )
 from karpenter.base.excerpt import excerpt
 from karpenter.base.quantity import QuantityError, parse_quantity
+from karpenter.cloud.catalogs.devices import FIELDS as DEVICE_FIELDS
+from karpenter.cloud.catalogs.devices import read_devices
 from karpenter.cloud.catalogs.fields import (
     read_amounts,
     read_count,
@@ -56,7 +59,16 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
 
 _TYPE_FIELDS: Final = frozenset(
-    {"name", "architecture", "operatingSystems", "resources", "overhead", "requirements", "offerings"}
+    {
+        "name",
+        "architecture",
+        "operatingSystems",
+        "resources",
+        "overhead",
+        "requirements",
+        "offerings",
+        *DEVICE_FIELDS,
+    }
 )
 _OFFERING_FIELDS: Final = frozenset({"Price", "Available", "ReservationCapacity", "Requirements"})
 _REQUIREMENT_FIELDS: Final = frozenset({"key", "operator", "values"})
@@ -134,6 +146,7 @@ def _type(entry: object, index: int, place: Place) -> TypeDraft | None:
         ),
         labels=_labels(fields["requirements"], here.at("requirements")) if "requirements" in fields else {},
         offerings=tuple(_offerings(fields.get("offerings"), here.at("offerings"))),
+        devices=read_devices(fields, here),
     )
 
 

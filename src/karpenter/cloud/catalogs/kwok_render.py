@@ -13,6 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, OS, ZONE
+from karpenter.cloud.catalogs.devices import render_devices
 from karpenter.cloud.catalogs.kwok_assembly import DEFAULT_OVERHEAD, DERIVED_LABELS
 from karpenter.core.model.resources import render_resources
 
@@ -64,6 +65,8 @@ def _type(kind: InstanceType, stated: set[str]) -> dict[str, Any]:
         entry["overhead"] = render_resources(kind.overhead)
     if own:
         entry["requirements"] = _requirements(own)
+    if kind.devices is not None:
+        entry |= render_devices(kind.devices)
     entry["offerings"] = [_offering(offering) for offering in kind.offerings]
     return entry
 

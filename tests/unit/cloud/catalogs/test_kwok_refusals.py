@@ -169,8 +169,8 @@ def test_refused_requirements_of_an_offering(path: str, value: object, expected:
         pytest.param(
             "colour",
             "red",
-            f"colour: {NO_FIELD} architecture, name, offerings, operatingSystems, overhead, "
-            "requirements, resources",
+            f"colour: {NO_FIELD} architecture, attributeBindings, name, offerings, operatingSystems, "
+            "overhead, requirements, resourceSliceTemplates, resources",
             id="an unknown field",
         ),
     ],
