@@ -32,6 +32,9 @@ _CAUTION: Final = 0.85
 """How much of a demand is bought in one go of the same machine."""
 
 _STEPS: Final = 600
+_ROUNDING: Final = 1 + 1e-15
+"""Makes up for the error of a division, and for no more: a machine that lacks one byte is too small."""
+
 _PLENTY: Final = 1e15
 """Stands for any number of pods that do not ask for a resource."""
 
@@ -60,10 +63,8 @@ class Packed(msgspec.Struct, frozen=True):
         return float(self.price.sum())
 
 
-def pack_by_price(market: Market, values: Values, *, rounds: int, seed: int) -> Packed | None:
-    """Return machines for the whole demand, or None when something fits nowhere."""
-    if not market.fits.any(axis=0).all():
-        return None
+def pack_by_price(market: Market, values: Values, *, rounds: int, seed: int) -> Packed:
+    """Return machines for the whole demand, every item of which some machine must fit."""
     packer = _Packer(market, values)
     holds = packer.cover(market.count, values.pod)
     found = packer.priced(holds)
@@ -111,16 +112,16 @@ class _Packer:
             machines = self._main
             if value <= 3 * price[machines].max():  # the tail: nothing much larger than what is left
                 machines = self._few(np.flatnonzero(price <= 1.6 * value + 2 * price.min()))
-            holds, which = self._best(left, worth, active, machines)
-            if which < 0:
-                holds, which = self._best(left, worth, active, np.arange(len(price)))
+            holds = self._best(left, worth, active, machines)
+            if not holds.any():
+                holds = self._best(left, worth, active, np.arange(len(price)))
             held = holds > 0
             times = max(1, int((left[held] // holds[held]).min()))
             if times > 3:  # noqa: PLR2004  small lots are bought whole
                 times = int(times * _CAUTION)
             left -= times * holds
             bought.append(np.repeat(holds[None], times, axis=0))
-        return np.concatenate(bought) if bought else np.zeros((0, len(demand)))
+        return np.concatenate(bought)
 
     def _best(
         self,
@@ -128,21 +129,18 @@ class _Packer:
         worth: NDArray[np.float64],
         active: NDArray[np.int64],
         machines: NDArray[np.int64],
-    ) -> tuple[NDArray[np.float64], int]:
-        """Return what the filled machine with the best value holds, and its number (-1: none)."""
+    ) -> NDArray[np.float64]:
+        """Return what the filled machine with the best value holds; nothing when none takes anything."""
         filled = self._fill(left, worth, active, machines)
         value = filled @ worth[active]
         cost = self._cheapest(filled, active)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(value > 0, cost / value, np.inf)
+        if not np.isfinite(ratio).any():  # pods that are worth nothing go where it is cheapest
+            ratio = np.where(filled.any(axis=1), cost, np.inf)
         holds = np.zeros(len(left))
-        if not len(ratio) or not (filled.sum(axis=1) > 0).any():
-            return holds, -1
-        if not np.isfinite(ratio).any():
-            ratio = np.where(filled.sum(axis=1) > 0, cost, np.inf)
-        winner = int(ratio.argmin())
-        holds[active] = filled[winner]
-        return holds, int(machines[winner])
+        holds[active] = filled[int(ratio.argmin())]
+        return holds
 
     def _fill(
         self,
@@ -181,7 +179,7 @@ class _Packer:
                 column = spare[r][:, None]
                 np.minimum(most, np.multiply(column, inverse[r], out=term), out=most)
                 np.add(score, np.multiply(pull[r], column, out=term), out=score)
-            most += 1e-9
+            np.multiply(most, _ROUNDING, out=most)
             np.floor(most, out=most)
             np.minimum(most, open_, out=most)
             score[most <= 0] = -1.0
@@ -210,14 +208,14 @@ class _Packer:
         which = np.full(len(used), -1, np.int64)
         usable = market.fits[:, active]
         todo = np.arange(len(used))
-        for machine in np.argsort(market.price, kind="stable").tolist():
+        cheapest_first = iter(np.argsort(market.price, kind="stable").tolist())
+        while len(todo):  # every load was made to fit some machine
+            machine = next(cheapest_first)
             fine = (used[todo] <= market.room[machine] + 1e-6).all(axis=1)
             fine &= ~(present[todo] & ~usable[machine]).any(axis=1)
             done = todo[fine]
             price[done], which[done] = market.price[machine], machine
             todo = todo[~fine]
-            if not len(todo):
-                break
         return price, which
 
     def priced(self, holds: NDArray[np.float64]) -> Packed:
@@ -267,8 +265,6 @@ def _mixes(market: Market, share: NDArray[np.float64]) -> list[NDArray[np.float6
 
 
 def _compositions(total: int, parts: int) -> list[tuple[int, ...]]:
-    if parts == 0:
-        return []
     if parts == 1:
         return [(total,)]
     return [(first, *rest) for first in range(total + 1) for rest in _compositions(total - first, parts - 1)]
