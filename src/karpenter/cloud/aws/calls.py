@@ -1,0 +1,111 @@
+"""
+Asking AWS: the SDK in a few threads, its errors in our words.
+
+The SDK blocks, so each call runs in one of a bounded number of threads. Before it, the call waits for its
+turn in the token bucket that AWS keeps for calls of its kind, so that we slow down before AWS has to say so.
+What AWS answers is returned as plain dictionaries; what goes wrong is an error of :mod:`.refusals`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
+
+from karpenter.base.aio.bucket import TokenBucket
+from karpenter.cloud.aws.refusals import NoAnswer, NotAllowed, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from karpenter.cloud.aws.session import Clients
+
+THREADS: Final = 16
+
+LIMITS: Final = {
+    "CreateFleet": (5.0, 50.0),
+    "CreateLaunchTemplate": (5.0, 50.0),
+    "DeleteLaunchTemplate": (5.0, 50.0),
+    "RunInstances": (2.0, 5.0),
+    "TerminateInstances": (5.0, 100.0),
+    "CreateTags": (10.0, 100.0),
+}
+"""Calls a second, and at once, that EC2 takes from an account; the same figures mean the same bucket."""
+
+READING: Final = (20.0, 100.0)
+"""The same for everything that only reads."""
+
+Answer = dict[str, Any]
+
+
+class Aws:
+    """Asks AWS."""
+
+    def __init__(self, clients: Clients, *, threads: int = THREADS) -> None:
+        self.region = clients.region
+        self.partition = clients.partition
+        self._clients = clients
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="aws")
+        self._buckets: dict[tuple[float, float], TokenBucket] = {}
+
+    async def ask(self, service: str, operation: str, /, **parameters: Any) -> Answer:
+        """
+        Call an operation, such as ``ec2`` ``CreateFleet``, and return its answer.
+
+        Raises:
+            Throttled: AWS wants fewer calls.
+            Refused: AWS answered with an error.
+            NoAnswer: it did not answer.
+        """
+        if service == "ec2":
+            await self._bucket(operation).take()
+        call = partial(self._call, service, operation, parameters)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    async def pages(
+        self, service: str, operation: str, /, *, marker: str = "NextToken", **parameters: Any
+    ) -> AsyncIterator[Answer]:
+        """Call an operation until there are no more pages, and yield each."""
+        more: dict[str, Any] = {}
+        while True:
+            answer = await self.ask(service, operation, **parameters, **more)
+            yield answer
+            following = answer.get(marker)
+            if not following:
+                return
+            more = {marker: following}
+
+    async def every(self, service: str, operation: str, field: str, /, **parameters: Any) -> list[Answer]:
+        """Return all items of a list that comes in pages."""
+        return [
+            item
+            async for page in self.pages(service, operation, **parameters)
+            for item in page.get(field, ())
+        ]
+
+    def close(self) -> None:
+        """Let the threads go; calls under way are not waited for."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._clients.close()
+
+    def _bucket(self, operation: str) -> TokenBucket:
+        figures = LIMITS.get(operation, READING)
+        if figures not in self._buckets:
+            rate, burst = figures
+            self._buckets[figures] = TokenBucket(rate=rate, burst=burst)
+        return self._buckets[figures]
+
+    def _call(self, service: str, operation: str, parameters: Mapping[str, Any]) -> Answer:
+        action = f"{service}:{operation}"
+        try:
+            answer: Answer = self._clients.call(service, operation, parameters)
+        except ClientError as error:
+            raise refusal(action, error.response) from error
+        except NoCredentialsError as error:
+            raise NotAllowed(action=action, code="NoCredentials", message=str(error)) from error
+        except (BotoCoreError, HTTPClientError) as error:
+            raise NoAnswer(action=action, because=error) from error
+        return answer

@@ -1,0 +1,186 @@
+"""
+User data for Bottlerocket: settings in TOML.
+
+What the user wrote is kept, but for settings of Kubernetes that nobody knows, which are left out, and those
+that a node cannot do without, which are ours.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from karpenter.cloud.aws.userdata.bootstrap import BadUserData
+from karpenter.cloud.aws.userdata.toml import render_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from karpenter.api.node import Taint
+    from karpenter.cloud.aws.userdata.bootstrap import Bootstrap
+
+log = structlog.stdlib.get_logger(__name__)
+
+MOUNT: Final = "000-mount-instance-storage"
+_DIRECTORIES: Final = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
+_ANYTHING: Final[Any] = True
+
+KNOWN: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(
+        (
+            "api-server",
+            "cloud-provider",
+            "cluster-certificate",
+            "cluster-dns-ip",
+            "cluster-domain",
+            "cluster-name",
+            "node-labels",
+            "node-taints",
+            "max-pods",
+            "eviction-hard",
+            "eviction-soft",
+            "eviction-soft-grace-period",
+            "eviction-max-pod-grace-period",
+            "kube-reserved",
+            "system-reserved",
+            "allowed-unsafe-sysctls",
+            "server-tls-bootstrap",
+            "registry-qps",
+            "registry-burst",
+            "event-qps",
+            "event-burst",
+            "kube-api-qps",
+            "kube-api-burst",
+            "container-log-max-size",
+            "container-log-max-files",
+            "container-log-max-workers",
+            "container-log-monitor-interval",
+            "cpu-cfs-quota-enforced",
+            "cpu-manager-policy",
+            "cpu-manager-policy-options",
+            "cpu-manager-reconcile-period",
+            "memory-manager-policy",
+            "topology-manager-scope",
+            "topology-manager-policy",
+            "image-gc-high-threshold-percent",
+            "image-gc-low-threshold-percent",
+            "ids-per-pod",
+            "shutdown-grace-period",
+            "shutdown-grace-period-for-critical-pods",
+            "seccomp-default",
+            "pod-pids-limit",
+            "device-ownership-from-security-context",
+            "single-process-oom-kill",
+            "hostname-override-source",
+            "log-level",
+        ),
+        _ANYTHING,
+    ),
+    "credential-providers": {
+        "*": dict.fromkeys(("enabled", "cache-duration", "image-patterns", "environment"), _ANYTHING)
+    },
+    "static-pods": {"*": dict.fromkeys(("enabled", "manifest"), _ANYTHING)},
+    "memory-manager-reserved-memory": {
+        "*": dict.fromkeys(("enabled", "memory", "hugepages-2Mi", "hugepages-1Gi"), _ANYTHING)
+    },
+    "topology-manager-policy-options": dict.fromkeys(
+        ("prefer-closest-numa-nodes", "max-allowable-numa-nodes"), _ANYTHING
+    ),
+}
+"""The settings of Kubernetes that are kept; ``*`` stands for any name."""
+
+
+def render_bottlerocket(told: Bootstrap) -> str:
+    """
+    Return the settings.
+
+    Raises:
+        BadUserData: what the user wrote is not TOML.
+    """
+    document = _custom(told.custom)
+    settings = _table(document, "settings")
+    kubernetes = _kept(_table(settings, "kubernetes"), KNOWN, "settings.kubernetes")
+    settings["kubernetes"] = _kubernetes(told, kubernetes)
+    if told.raid0:
+        _table(settings, "bootstrap-commands")[MOUNT] = _mount(directories=told.binds_directories)
+    return render_toml(document)
+
+
+def _custom(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadUserData(f"the user data is not TOML: {error}") from error
+
+
+def _table(table: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a table within a table, made if need be."""
+    found = table.setdefault(name, {})
+    if not isinstance(found, dict):
+        raise BadUserData(f"the user data says {name} = {found!r}, where a table is expected")
+    return found
+
+
+def _kept(table: Mapping[str, Any], known: Mapping[str, Any], path: str) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for key, value in table.items():
+        below = known.get(key, known.get("*"))
+        if below is None:
+            log.warning("userdata.setting_dropped", setting=f"{path}.{key}")
+        elif isinstance(below, dict) and isinstance(value, dict):
+            kept[key] = _kept(value, below, f"{path}.{key}")
+        else:
+            kept[key] = value
+    return kept
+
+
+def _kubernetes(told: Bootstrap, user: dict[str, Any]) -> dict[str, Any]:
+    kubelet = told.kubelet
+    forced = {
+        "cluster-name": told.cluster,
+        "api-server": told.endpoint,
+        "cluster-certificate": told.ca_bundle,
+        "max-pods": kubelet.max_pods,
+        "node-labels": {**user.get("node-labels", {}), **dict(sorted(told.labels.items()))},
+        "node-taints": _taints(told.taints),
+    }
+    ours = {
+        "cluster-dns-ip": told.dns,
+        "system-reserved": dict(sorted(kubelet.system_reserved.items())),
+        "kube-reserved": dict(sorted(kubelet.kube_reserved.items())),
+        "eviction-hard": dict(sorted(kubelet.eviction_hard.items())),
+        "eviction-soft": dict(sorted(kubelet.eviction_soft.items())),
+        "eviction-soft-grace-period": dict(sorted(kubelet.eviction_soft_grace_period.items())),
+        "eviction-max-pod-grace-period": kubelet.eviction_max_pod_grace_period,
+        "image-gc-high-threshold-percent": _percent(kubelet.image_gc_high),
+        "image-gc-low-threshold-percent": _percent(kubelet.image_gc_low),
+        "cpu-cfs-quota-enforced": kubelet.cpu_cfs_quota,
+    }
+    said = {key: value for key, value in ours.items() if value not in (None, "", {})}
+    return {**user, **said, **{key: value for key, value in forced.items() if value is not None}}
+
+
+def _taints(taints: tuple[Taint, ...]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for taint in taints:
+        found.setdefault(taint.key, []).append(f"{taint.value}:{taint.effect}")
+    return found
+
+
+def _percent(value: int | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _mount(*, directories: bool) -> dict[str, Any]:
+    """Return the command that makes local disks one and puts pods, images and logs on it."""
+    bind = ["apiclient", "ephemeral-storage", "bind"]
+    return {
+        "commands": [
+            ["apiclient", "ephemeral-storage", "init"],
+            [*bind, "--dirs", *_DIRECTORIES] if directories else bind,
+        ],
+        "essential": True,
+        "mode": "always",
+    }

@@ -1,0 +1,50 @@
+"""Labels, annotations, tags and resources of nodes on EC2, as others spell them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DOMAIN: Final = "karpenter.k8s.aws"
+
+# Labels of nodes and claims.
+NODE_CLASS_LABEL: Final = f"{DOMAIN}/ec2nodeclass"
+ZONE_ID: Final = "topology.k8s.aws/zone-id"
+TENANCY: Final = f"{DOMAIN}/instance-tenancy"
+RESERVATION_ID: Final = f"{DOMAIN}/capacity-reservation-id"
+RESERVATION_TYPE: Final = f"{DOMAIN}/capacity-reservation-type"
+RESERVATION_INTERRUPTIBLE: Final = f"{DOMAIN}/capacity-reservation-interruptible"
+PLACEMENT_GROUP: Final = f"{DOMAIN}/placement-group-id"
+PLACEMENT_PARTITION: Final = f"{DOMAIN}/placement-group-partition"
+GPU_COUNT: Final = f"{DOMAIN}/instance-gpu-count"
+ACCELERATOR_COUNT: Final = f"{DOMAIN}/instance-accelerator-count"
+HYPERVISOR: Final = f"{DOMAIN}/instance-hypervisor"
+SIZE: Final = f"{DOMAIN}/instance-size"
+
+# Annotations of classes and claims.
+CLASS_HASH: Final = f"{DOMAIN}/ec2nodeclass-hash"
+CLASS_HASH_VERSION: Final = f"{DOMAIN}/ec2nodeclass-hash-version"
+PROFILE_NAME: Final = f"{DOMAIN}/instance-profile-name"
+TAGGED: Final = f"{DOMAIN}/tagged"
+CLUSTER_NAME_TAGGED: Final = f"compatibility.{DOMAIN}/cluster-name-tagged"
+
+# Tags of everything that is made.
+CLUSTER_TAG: Final = "eks:eks-cluster-name"
+NODE_CLAIM_TAG: Final = "karpenter.sh/nodeclaim"
+NAME_TAG: Final = "Name"
+LAUNCH_TAG: Final = f"{DOMAIN}/launched-for"
+"""With a number behind it: for which claims an instance was launched; see :mod:`.launch.tickets`."""
+
+# Resources that pods ask for.
+POD_ENI: Final = "vpc.amazonaws.com/pod-eni"
+EFA: Final = "vpc.amazonaws.com/efa"
+PRIVATE_IPV4: Final = "vpc.amazonaws.com/PrivateIPv4Address"
+NITRO_SANDBOX: Final = "eks.amazonaws.com/nitro-sandbox"
+
+TERMINATION_FINALIZER: Final = f"{DOMAIN}/termination"
+DEFAULT_TENANCY: Final = "default"
+DEDICATED_TENANCY: Final = "dedicated"
+
+
+def owned_tag(cluster: str) -> str:
+    """Return the tag that says that something belongs to a cluster; its value is ``owned``."""
+    return f"kubernetes.io/cluster/{cluster}"
