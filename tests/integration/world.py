@@ -7,10 +7,10 @@ Runs under the virtual clock. The operator can be killed and started again while
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Self
 
+from karpenter.api.cluster import Event
 from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.node import Node
@@ -18,7 +18,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
-from karpenter.base.aio.virtual import VirtualClock
+from karpenter.base.aio.virtual import VirtualClock, run_virtual
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider
 from karpenter.cloud.kwok.seams import ObjectClasses, ObjectNodes
@@ -30,6 +30,7 @@ from karpenter.operator.settings import parse_settings
 from karpenter.operator.wiring import Operator, Parts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from karpenter.kube.client import Client
@@ -66,7 +67,7 @@ class World:
         await self.cluster.__aenter__()
         for each in DEFINITIONS:
             await self.client.create(CRDS, render(each))
-        await self.client.create(KWOKNodeClass, {"metadata": {"name": "default"}})
+        await self.node_class("default")
         await self.start()
         return self
 
@@ -101,8 +102,13 @@ class World:
 
     # What a user does
 
+    async def node_class(self, name: str) -> None:
+        """Create a node class."""
+        await self.client.create(KWOKNodeClass, {"metadata": {"name": name}})
+
     async def pool(self, name: str = "default", **spec: Any) -> NodePool:
-        """Create a pool of Linux machines on demand."""
+        """Create a pool of Linux machines on demand that are left alone, unless `spec` says otherwise."""
+        spec = {"disruption": {"consolidateAfter": "Never"}, **spec}
         template = spec.pop("template", {})
         body = {
             "metadata": {"name": name},
@@ -125,16 +131,18 @@ class World:
         }
         return await self.client.create(NodePool, body)
 
-    async def deploy(
-        self, name: str = "inflate", *, replicas: int, cpu: str = "1", **pod: Any
-    ) -> Deployment:
+    async def deploy(self, name: str = "inflate", *, replicas: int, cpu: str = "1", **pod: Any) -> Deployment:
         """Create a Deployment."""
         template = {
             "metadata": {"labels": {"app": name}, **pod.pop("metadata", {})},
             "spec": {
                 "terminationGracePeriodSeconds": 0,
                 "containers": [
-                    {"name": "app", "image": "pause", "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}}}
+                    {
+                        "name": "app",
+                        "image": "pause",
+                        "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}},
+                    }
                 ],
                 **pod,
             },
@@ -171,6 +179,23 @@ class World:
         """Return how many machines really exist."""
         return len(self.cloud.control.machines(CLUSTER))
 
+    async def settled(self, running: int) -> None:
+        """Let time pass until so many pods run and none waits."""
+
+        async def all_run() -> bool:
+            pods = await self.pods()
+            return len(pods) == running and all(pod.status.phase == "Running" for pod in pods)
+
+        await self.until(all_run)
+
+    async def empty(self) -> bool:
+        """Whether nothing of ours is left, in the cluster or in the cloud."""
+        return not await self.claims() and not await self.nodes() and not self.machines()
+
+    async def events(self, reason: str) -> list[Event]:
+        """Return the events of one reason."""
+        return [each for each in (await self.client.list(Event)).items if each.reason == reason]
+
     async def until(self, condition: Callable[[], Any], *, within: float = 300.0) -> float:
         """Let time pass until `condition` holds, and return how much did."""
         started = self.clock.monotonic()
@@ -183,3 +208,22 @@ class World:
             if self.clock.monotonic() - started > within:
                 raise AssertionError(f"it did not happen within {within:g} s")
             await asyncio.sleep(0.25)
+
+
+def in_world(**options: Any) -> Callable[[Callable[[World], Any]], Callable[[], None]]:
+    """Let an async test run in a world of its own, in virtual time."""
+
+    def wrap(test: Callable[[World], Any]) -> Callable[[], None]:
+        async def scenario() -> None:
+            async with World(**options) as world:
+                await test(world)
+
+        def run() -> None:
+            run_virtual(scenario())
+
+        run.__name__ = test.__name__
+        run.__doc__ = test.__doc__
+        run.__module__ = test.__module__
+        return run
+
+    return wrap
