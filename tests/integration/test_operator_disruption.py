@@ -1,0 +1,187 @@
+"""Disruption carried out: emptiness, consolidation, drift; second looks, replacements first, and rollback."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from karpenter.api.labels import DISRUPTED, INSTANCE_TYPE
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import NodePool
+from karpenter.cloud.kwok import Behaviour, NeverJoin
+from karpenter.core.state.view import condition
+from karpenter.kube.patch import MergePatch
+from tests.integration.world import in_world
+
+if TYPE_CHECKING:
+    from tests.integration.world import World
+
+EAGER = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
+
+
+@in_world()
+async def test_empty_machines_go(world: World) -> None:
+    """When the pods are gone the machines follow, after a second look."""
+    await world.pool(disruption=EAGER)
+    await world.deploy(replicas=10)
+    await world.settled(10)
+    await world.scale("inflate", 0)
+    took = await world.until(world.empty)
+
+    assert 15 <= took < 90
+
+
+@in_world()
+async def test_machines_are_left_alone_for_as_long_as_the_pool_says(world: World) -> None:
+    """ConsolidateAfter counts from the last pod that came or went."""
+    await world.pool(disruption={**EAGER, "consolidateAfter": "10m"})
+    await world.deploy(replicas=3)
+    await world.settled(3)
+    await asyncio.sleep(300)
+    await world.scale("inflate", 0)
+    took = await world.until(world.empty, within=900)
+
+    assert took >= 600
+
+
+@in_world(behaviour=Behaviour(launch=5.0))
+async def test_a_replacement_is_complete_before_anything_goes(world: World) -> None:
+    """A machine that is too large is replaced by a smaller one, with no pod left without a place."""
+    await world.pool(disruption=EAGER)
+    await world.deploy("big", replicas=1, cpu="14")
+    await world.deploy("small", replicas=1, cpu="500m")
+    await world.settled(2)
+    before = {claim.name for claim in await world.claims()}
+    await world.scale("big", 0)
+    fewest = 1
+    while not {claim.name for claim in await world.claims()}.isdisjoint(before):
+        fewest = min(fewest, len(await world.nodes()))
+        await asyncio.sleep(0.5)
+        assert world.clock.monotonic() < 600
+    await world.settled(1)
+
+    assert fewest >= 1
+    claims = await world.claims()
+    assert [claim.metadata.labels[INSTANCE_TYPE] for claim in claims] == ["c-1x-amd64-linux"]
+    assert world.machines() == 1
+
+
+@in_world()
+async def test_drifted_machines_are_exchanged(world: World) -> None:
+    """A change of the template replaces every machine, within the budget."""
+    await world.pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "1"}]})
+    await world.deploy(replicas=12)
+    await world.settled(12)
+    before = {claim.name for claim in await world.claims()}
+    change = MergePatch({"spec": {"template": {"metadata": {"labels": {"version": "two"}}}}})
+    await world.client.patch(NodePool, "default", change)
+
+    async def are_exchanged() -> bool:
+        claims = await world.claims()
+        return all(c.metadata.labels.get("version") == "two" for c in claims) and bool(claims)
+
+    await world.until(are_exchanged, within=900)
+    await world.settled(12)
+    assert before.isdisjoint(claim.name for claim in await world.claims())
+    assert {node.metadata.labels["version"] for node in await world.nodes()} == {"two"}
+
+
+@in_world()
+async def test_a_provider_s_drift_is_seen(world: World) -> None:
+    """What the cloud says has drifted is exchanged too."""
+    await world.pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]})
+    await world.deploy(replicas=1)
+    await world.settled(1)
+    first = (await world.claims())[0].name
+    world.cloud.control.drift(world.cloud.control.machines()[0].provider_id, "ImageDrift")
+
+    async def is_exchanged() -> bool:
+        return first not in {claim.name for claim in await world.claims()}
+
+    await world.until(is_exchanged, within=900)
+    await world.settled(1)
+
+
+@in_world()
+async def test_a_replacement_that_never_comes_gives_the_machine_back(world: World) -> None:
+    """A command whose replacement is lost is undone: the node takes pods again."""
+    await world.pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]})
+    await world.deploy(replicas=1)
+    await world.settled(1)
+    world.cloud.control.next("launch", NeverJoin(), NeverJoin())
+    change = MergePatch({"spec": {"template": {"metadata": {"labels": {"version": "two"}}}}})
+    node = (await world.nodes())[0].name
+    await world.client.patch(NodePool, "default", change)
+
+    async def is_closed() -> bool:
+        found = await world.client.get(Node, node)
+        return any(taint.key == DISRUPTED for taint in found.spec.taints)
+
+    await world.until(is_closed)
+
+    async def is_open() -> bool:
+        return not await is_closed()
+
+    took = await world.until(is_open, within=1200)
+    assert took >= 600
+    assert await world.running() == 1
+
+
+@in_world()
+async def test_a_restart_opens_what_nobody_remembers_having_closed(world: World) -> None:
+    """After a restart closed nodes are opened again, and the decision is made anew."""
+    await world.pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]})
+    await world.deploy(replicas=1)
+    await world.settled(1)
+    world.cloud.control.next("launch", NeverJoin())
+    change = MergePatch({"spec": {"template": {"metadata": {"labels": {"version": "two"}}}}})
+    claim, node = (await world.claims())[0].name, (await world.nodes())[0].name
+    await world.client.patch(NodePool, "default", change)
+
+    async def reason() -> bool:
+        found = await world.client.get(NodeClaim, claim)
+        return condition(found.status.conditions, "DisruptionReason") is not None
+
+    await world.until(reason)
+    await world.stop()
+    undone = MergePatch({"spec": {"template": {"metadata": {"labels": None}}}})
+    await world.client.patch(NodePool, "default", undone)
+    await world.start()
+
+    async def is_open() -> bool:
+        found = await world.client.get(Node, node)
+        return not found.spec.taints and not await reason()
+
+    await world.until(is_open)
+
+
+@in_world()
+async def test_protected_pods_hold_their_machines(world: World) -> None:
+    """A node with a pod that must not be disrupted stays, and says why."""
+    await world.pool(disruption=EAGER)
+    note = {"labels": {"app": "inflate"}, "annotations": {"karpenter.sh/do-not-disrupt": "true"}}
+    await world.deploy("big", replicas=1, cpu="14")
+    await world.deploy(replicas=1, cpu="500m", metadata=note)
+    await world.settled(2)
+    before = {claim.name for claim in await world.claims()}
+    await world.scale("big", 0)
+    await asyncio.sleep(300)
+
+    assert {claim.name for claim in await world.claims()} <= before
+    assert await world.running() == 1
+    assert await world.events("DisruptionBlocked")
+
+
+@in_world()
+async def test_a_budget_of_zero_lets_nothing_go(world: World) -> None:
+    """With no budget nothing is disrupted, and the pool says so."""
+    await world.pool(disruption={"consolidateAfter": "0s", "budgets": [{"nodes": "0"}]})
+    await world.deploy(replicas=3)
+    await world.settled(3)
+    await world.scale("inflate", 0)
+    await asyncio.sleep(300)
+
+    assert world.machines() == 1
+    told = await world.events("DisruptionBlocked")
+    assert any(each.involved_object.kind == "NodePool" for each in told)
