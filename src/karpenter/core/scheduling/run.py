@@ -348,6 +348,13 @@ class Run:
         total = self.claims.total(claim, wish.of.want) if state is not None else ()
         return self.devices.takes_again(wish.of, number, state, total)
 
+    def lacks_devices(self, wish: Wish, number: int) -> bool:
+        """Return whether a bin was asked for devices in vain, so that asking again is as good as useless."""
+        if self.devices is None or not wish.of.devices or not self.devices.refuses(wish.of, number):
+            return False
+        # Elsewhere, where company may let the pod go later, a claim might still have some.
+        return number < self.nodes.count or not (wish.demands.domains or wish.volumes)
+
     def with_devices(
         self, wish: Wish, number: int, state: State | None, total: tuple[int, ...]
     ) -> State | None:

@@ -101,7 +101,7 @@ class _Front:
                 run.put_on_node(wish, node)
                 found = True
                 break
-            if not run.nodes.fits(node, wish.of.want):
+            if run.lacks_devices(wish, node) or not run.nodes.fits(node, wish.of.want):
                 full.append(position)
         if full:
             self._nodes = np.delete(self._nodes, full)
@@ -182,7 +182,8 @@ class _Front:
     def _is_closed(self, claim: int) -> bool:
         """Whether a claim can never take another pod of this wish."""
         run, wish = self._run, self._wish
-        if wish.is_closed(run.nodes.count + claim):
+        number = run.nodes.count + claim
+        if wish.is_closed(number) or run.lacks_devices(wish, number):
             return True
         state = run.states.step(run.claims.states[claim], wish.requirements)
         return state is None or not state.fits(run.claims.total(claim, wish.of.want))

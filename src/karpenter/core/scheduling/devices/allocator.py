@@ -67,7 +67,12 @@ class Allocator:
         self._ledger = world.fresh_ledger()
         self._placed: Counter[int] = Counter()
         self._refused: dict[tuple[int, int, int], tuple[int, str]] = {}
+        self._in_vain: dict[tuple[int, int], int] = {}
         self._proposal: Proposal | None = None
+
+    def refuses(self, of: PodClass, bin_: int) -> bool:
+        """Return whether a bin had no devices for a pod of a class, and nothing was given back since."""
+        return self._in_vain.get((of.number, bin_)) == self._ledger.stamp
 
     def fits_node(self, of: PodClass, node: int) -> bool:
         """Return whether an existing node has devices for the next pod of a class."""
@@ -81,8 +86,7 @@ class Allocator:
             search = Search(stock, self._ledger, node, _NODE_STRAND, Steps())
             found = search.run(place, demand.reaches, demand.wishes)
         if demand is None or found is None:
-            self._refused[of.number, node, -1] = self._ledger.stamp, why
-            return False
+            return self._refuse((of.number, node, -1), why)
         self._proposal = Proposal(
             of=of.number, bin=node, state=None, found={_NODE_STRAND: found}, claims=demand.claims
         )
@@ -102,7 +106,7 @@ class Allocator:
                     of=of.number, bin=bin_, state=reached, found=found, claims=demand.claims
                 )
                 return reached
-        self._refused[key] = self._ledger.stamp, why
+        self._refuse(key, why)
         return None
 
     def commit(self, of: PodClass, bin_: int, state: State | None, total: Sequence[int]) -> None:
@@ -153,6 +157,11 @@ class Allocator:
                 return ""
             whys.append(self._refused[of.number, bin_, state.number][1])
         return whys[0]
+
+    def _refuse(self, key: tuple[int, int, int], why: str) -> bool:
+        self._refused[key] = self._ledger.stamp, why
+        self._in_vain[key[:2]] = self._ledger.stamp
+        return False
 
     def _is_proposed(self, of: PodClass, bin_: int, state: State | None) -> bool:
         known = self._proposal

@@ -111,7 +111,7 @@ class Path:
             return True
         pool = device.id.pool_id
         for draw in device.draws:
-            budget = self._stock.counters[pool][draw.counter_set, draw.counter]
+            budget = self._stock.counters(pool)[draw.counter_set, draw.counter]
             used = self._ledger.drawn(device, draw, *self._at)
             used += self._draws.get((pool, draw.counter_set, draw.counter), 0)
             if used + draw.amount > budget:

@@ -7,7 +7,7 @@ suit a request is remembered as well.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from karpenter.core.scheduling.devices.bindings import peers
 from karpenter.core.scheduling.devices.pools import template_pools
@@ -24,16 +24,31 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.devices.selectors import Matcher
 
 
+Counters: TypeAlias = "Mapping[tuple[str, str], int]"
+"""Counter set and counter to the amount."""
+
+
 class Templates:
     """What machines of one strand bring along."""
 
     def __init__(self, templates: DeviceTemplates | None) -> None:
-        self.pools = template_pools(templates.slices) if templates is not None else ()
-        self.devices = tuple(d for pool in self.pools if not pool.problem for d in pool.devices)
+        pools = template_pools(templates.slices) if templates is not None else ()
+        self.broken = tuple(pool for pool in pools if pool.problem)
+        self.devices = tuple(device for pool in pools if not pool.problem for device in pool.devices)
+        self.counters: Mapping[PoolId, Counters] = {pool.id: pool.counters for pool in pools}
         self.peers: Peers = peers(templates.bindings) if templates is not None else {}
 
 
 NOTHING = Templates(None)
+
+
+class Published:
+    """The pools that are published: which can be trusted, and what their devices draw from together."""
+
+    def __init__(self, pools: Sequence[DevicePool]) -> None:
+        self.sound = tuple(pool for pool in pools if not pool.problem)
+        self.broken = tuple(pool for pool in pools if pool.problem)
+        self.counters: Mapping[PoolId, Counters] = {pool.id: pool.counters for pool in self.sound}
 
 
 class Stock:
@@ -42,20 +57,21 @@ class Stock:
     def __init__(
         self,
         matcher: Matcher,
-        pools: Sequence[DevicePool],
+        published: Published,
         devices: Sequence[Device],
         templates: Templates = NOTHING,
     ) -> None:
-        """`devices` are those of published `pools` that may be within reach."""
+        """`devices` are those that are `published` and may be within reach."""
         self._matcher = matcher
-        self._pools = [pool for pool in pools if pool.problem]
-        self._broken = [pool for pool in templates.pools if pool.problem]
+        self._published = published
+        self._templates = templates
         self._devices = (*devices, *templates.devices)
         self._suiting: dict[Ask, tuple[Device, ...]] = {}
         self.peers = templates.peers
-        self.counters: Mapping[PoolId, Mapping[tuple[str, str], int]] = {
-            pool.id: pool.counters for pool in (*pools, *templates.pools)
-        }
+
+    def counters(self, pool: PoolId) -> Counters:
+        """Return what the devices of a pool may draw together."""
+        return (self._templates if pool.template else self._published).counters[pool]
 
     def suiting(self, ask: Ask) -> tuple[Device, ...]:
         """Return the devices that fit the description of a request."""
@@ -70,10 +86,10 @@ class Stock:
 
     def uncertain(self, ask: Ask, place: Place) -> str:
         """Return why nobody can say which devices are all that a request describes; nothing if one can."""
-        for pool in self._pools:
+        for pool in self._published.broken:
             if any(place.narrow(term) is not None for term in pool.reach):
                 return f"pool {pool.label} cannot be trusted: {pool.problem}"
-        for pool in self._broken:
+        for pool in self._templates.broken:
             return f"pool {pool.label} cannot be trusted: {pool.problem}"
         for device in self._devices:
             if failure := self._matcher.failure(ask.selectors, device):

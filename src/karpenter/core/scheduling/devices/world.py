@@ -18,7 +18,7 @@ from karpenter.core.scheduling.devices.pools import published_pools
 from karpenter.core.scheduling.devices.requests import compile_claim
 from karpenter.core.scheduling.devices.search import Wish
 from karpenter.core.scheduling.devices.selectors import Matcher
-from karpenter.core.scheduling.devices.stock import NOTHING, Stock, Templates
+from karpenter.core.scheduling.devices.stock import NOTHING, Published, Stock, Templates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,10 +64,10 @@ class World:
     def __init__(self, devices: Devices, pods: Sequence[Pod], templates: Sequence[Template]) -> None:
         self._devices = devices
         self._matcher = Matcher()
-        self._pools = published_pools(devices.slices)
+        self._published = Published(published_pools(devices.slices))
         self._local: dict[str, list[Device]] = {}
         self._general: list[Device] = []
-        sound = [device for pool in self._pools if not pool.problem for device in pool.devices]
+        sound = [device for pool in self._published.sound for device in pool.devices]
         for device in sound:
             (self._local.setdefault(device.home, []) if device.home else self._general).append(device)
         self._let_go = devices.let_go(pods)
@@ -107,7 +107,7 @@ class World:
 
     def stock_of(self, templates: Templates) -> Stock:
         """Return what a new machine has to choose from."""
-        return Stock(self._matcher, self._pools, self._general, templates)
+        return Stock(self._matcher, self._published, self._general, templates)
 
     def node(self, node: Existing) -> tuple[NodePlace, Stock]:
         """Return a node that is there, and what it has to choose from."""
@@ -117,5 +117,5 @@ class World:
             near += [d for d in self._general if any(place.narrow(term) is not None for term in d.reach)]
             coming = self._devices.templates.get(node.name)
             templates = Templates(coming) if coming is not None else NOTHING
-            self._nodes[node.name] = place, Stock(self._matcher, self._pools, near, templates)
+            self._nodes[node.name] = place, Stock(self._matcher, self._published, near, templates)
         return self._nodes[node.name]
