@@ -1,0 +1,266 @@
+"""How pods, nodes and claims leave."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from karpenter.api.labels import (
+    DISRUPTED,
+    DO_NOT_DISRUPT,
+    EXCLUDE_FROM_LOAD_BALANCERS,
+    NO_SCHEDULE,
+    TERMINATION_FINALIZER,
+    TERMINATION_TIMESTAMP,
+)
+from karpenter.api.meta import Condition, ObjectMeta
+from karpenter.api.node import Node, Taint
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.storage import (
+    PersistentVolumeClaim,
+    VolumeAttachment,
+    VolumeAttachmentSource,
+    VolumeAttachmentSpec,
+)
+from karpenter.api.volume import PersistentVolumeClaimSource, PersistentVolumeClaimSpec, Volume
+from karpenter.core.effects import Amend, Announce, DeleteObject, Terminate
+from karpenter.core.lifecycle.evict import Ask, Drop, Force, Wait, way_out
+from karpenter.core.lifecycle.expire import expire
+from karpenter.core.lifecycle.finalize import finalize
+from karpenter.core.lifecycle.interrupt import interrupted
+from karpenter.core.lifecycle.naming import grace_of, termination_mode
+from karpenter.core.lifecycle.terminate import BadDeadline, Leaving, blocking, close, deadline, terminate
+from tests.unit.core.disruption.clusters import LONG_AGO, NOW, machine, pod
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from karpenter.api.pod import Pod
+    from karpenter.core.lifecycle.evict import Way
+
+SOON = NOW + timedelta(seconds=20)
+
+
+def pair(**more: Any) -> tuple[Node, NodeClaim]:
+    """Return a node and its claim, both with our finalizer."""
+    node, claim = machine("node-1", **more)
+    assert isinstance(node, Node)
+    assert isinstance(claim, NodeClaim)
+    return with_meta(node, finalizers=(TERMINATION_FINALIZER,)), with_meta(
+        claim, finalizers=(TERMINATION_FINALIZER,)
+    )
+
+
+def with_meta(item: Any, **meta: Any) -> Any:
+    """Return an object with some of its metadata changed."""
+    return msgspec.structs.replace(item, metadata=msgspec.structs.replace(item.metadata, **meta))
+
+
+def with_condition(
+    claim: NodeClaim, kind: str, status: str = "True", since: datetime = LONG_AGO
+) -> NodeClaim:
+    """Return a claim with one condition more."""
+    more = Condition(type=kind, status=status, last_transition_time=since)
+    conditions = (*claim.status.conditions, more)
+    return msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, conditions=conditions))
+
+
+def a_pod(*, grace: int | None = None, **meta: Any) -> Pod:
+    """Return a running pod."""
+    found = pod("web-0", "node-1", uid="u", **meta)
+    spec = msgspec.structs.replace(found.spec, termination_grace_period_seconds=grace)
+    return msgspec.structs.replace(found, spec=spec)
+
+
+@pytest.mark.parametrize(
+    ("found", "by", "expected"),
+    [
+        pytest.param(None, None, Drop(), id="a pod that is gone"),
+        pytest.param(a_pod(), None, Ask(), id="an ordinary pod is asked to leave"),
+        pytest.param(
+            a_pod(annotations={DO_NOT_DISRUPT: "true"}), None, Wait(), id="a protected pod is waited for"
+        ),
+        pytest.param(a_pod(deletion_timestamp=NOW), None, Drop(), id="a pod that leaves already"),
+        pytest.param(a_pod(grace=60), SOON, Force(20), id="a pod that wants more time than there is"),
+        pytest.param(a_pod(grace=10), SOON, Ask(), id="a pod that will be gone in time"),
+        pytest.param(a_pod(), SOON, Force(20), id="half a minute unless the pod says otherwise"),
+        pytest.param(
+            a_pod(deletion_timestamp=NOW + timedelta(hours=1)),
+            SOON,
+            Force(20),
+            id="a pod that leaves too late",
+        ),
+        pytest.param(a_pod(grace=5), NOW - timedelta(hours=1), Force(1), id="past the time it has a second"),
+    ],
+)
+def test_way_out(found: Pod | None, by: datetime | None, expected: Way) -> None:
+    """A pod is asked, waited for, or deleted because its node's time is nearly up."""
+    assert way_out(found, "u", by, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("grace", "expected"),
+    [(None, "graceful"), ("30s", "eventual"), ("0s", "forceful"), ("soon", "graceful")],
+)
+def test_termination_mode(grace: str | None, expected: str) -> None:
+    """A claim without grace period waits for its pods; one of zero does not."""
+    assert termination_mode(pair(grace=grace)[1]) == expected
+
+
+def test_grace_of() -> None:
+    """The grace period is read from the claim."""
+    assert grace_of(pair(grace="10m")[1]) == timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    ("drains", "forceful", "leaving", "expected"),
+    [
+        pytest.param(False, False, False, [Announce, Announce], id="a rebalancing is only told"),
+        pytest.param(True, False, False, [Announce, Announce, DeleteObject], id="an interruption drains"),
+        pytest.param(
+            True, True, False, [Announce, Announce, Amend, DeleteObject], id="without time it hurries"
+        ),
+        pytest.param(True, True, True, [Announce, Announce], id="what leaves already is left alone"),
+    ],
+)
+def test_interrupted(drains: bool, forceful: bool, leaving: bool, expected: list[type]) -> None:
+    """A machine that its cloud takes away is drained first, as far as there is time."""
+    node, claim = pair()
+    if leaving:
+        claim = with_meta(claim, deletion_timestamp=NOW)
+
+    effects = interrupted(claim, [node], kind="spot_interrupted", drains=drains, forceful=forceful, now=NOW)
+
+    assert [type(each) for each in effects if type(each) in {Announce, Amend, DeleteObject}] == expected
+
+
+def test_expire() -> None:
+    """A claim goes when it is too old, and says when that will be."""
+    claim = pair(expires="72h")[1]
+
+    assert expire(claim, NOW).again == timedelta(hours=24).total_seconds()
+    assert next(type(each) for each in expire(claim, NOW + timedelta(hours=24)).effects) is DeleteObject
+    assert expire(with_meta(claim, deletion_timestamp=NOW), NOW + timedelta(days=9)).effects == ()
+
+
+def test_a_claim_writes_down_its_deadline_first() -> None:
+    """With a grace period, the time by which the node goes is written down before anything else."""
+    node, claim = pair(grace="10m")
+    (note, *told) = finalize(with_meta(claim, deletion_timestamp=NOW), [node], NOW).effects
+
+    assert isinstance(note, Amend)
+    assert note.changes["metadata"]["annotations"][TERMINATION_TIMESTAMP] == "2026-03-02T12:10:00Z"
+    assert len(told) == 2
+
+
+def test_a_claim_that_never_had_a_machine_goes_at_once() -> None:
+    """Nothing has to end before the finalizer goes."""
+    _, claim = pair()
+    bare = msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, provider_id=""))
+
+    step = finalize(with_meta(bare, deletion_timestamp=NOW), [], NOW)
+
+    assert not any(isinstance(each, Terminate) for each in step.effects)
+    assert finalize(with_meta(claim, finalizers=()), [], NOW).effects == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [(None, None), ("2026-03-02T12:10:00Z", NOW + timedelta(minutes=10))],
+)
+def test_deadline(text: str | None, expected: datetime | None) -> None:
+    """A claim may say by when its node has to be gone."""
+    claim = pair()[1]
+    notes = {TERMINATION_TIMESTAMP: text} if text else {}
+
+    assert deadline(with_meta(claim, annotations=notes)) == expected
+    assert deadline(None) is None
+
+
+@pytest.mark.parametrize("text", ["soon", "2026-03-02T12:10:00"])
+def test_a_deadline_that_is_no_time(text: str) -> None:
+    """Nonsense is refused with a sentence that names the claim and the annotation."""
+    with pytest.raises(BadDeadline, match=TERMINATION_TIMESTAMP):
+        deadline(with_meta(pair()[1], annotations={TERMINATION_TIMESTAMP: text}))
+
+
+def test_a_node_is_closed_once() -> None:
+    """New pods and new traffic are kept off a node that leaves; a closed node is not written again."""
+    node, _ = pair()
+    (write,) = close(node)
+    assert isinstance(write, Amend)
+    closed = with_meta(node, labels={**node.metadata.labels, EXCLUDE_FROM_LOAD_BALANCERS: "karpenter"})
+    taint = Taint(key=DISRUPTED, effect=NO_SCHEDULE)
+    closed = msgspec.structs.replace(closed, spec=msgspec.structs.replace(closed.spec, taints=(taint,)))
+
+    assert write.changes["spec"]["taints"][0]["key"] == DISRUPTED
+    assert close(closed) == ()
+
+
+def test_the_claim_goes_with_its_node() -> None:
+    """Deleting a node deletes its claim first; a node without our finalizer is none of our business."""
+    node, claim = pair()
+    leaving = with_meta(node, deletion_timestamp=NOW)
+
+    (first,) = terminate(Leaving(node=leaving, claim=claim), NOW).effects
+
+    assert isinstance(first, DeleteObject)
+    assert terminate(Leaving(node=with_meta(leaving, finalizers=())), NOW).effects == ()
+
+
+def test_a_machine_that_is_gone_needs_no_drain() -> None:
+    """When its cloud knows no such machine any more, the node goes at once."""
+    node, claim = pair()
+    gone = Leaving(node=node, claim=with_meta(claim, deletion_timestamp=NOW), machine_gone=True)
+
+    assert not any(isinstance(each, Terminate) for each in terminate(gone, NOW).effects)
+
+
+def _attached(name: str, volume: str | None) -> VolumeAttachment:
+    source = VolumeAttachmentSource(persistent_volume_name=volume)
+    return VolumeAttachment(
+        metadata=ObjectMeta(name=name), spec=VolumeAttachmentSpec(node_name="node-1", source=source)
+    )
+
+
+def test_volumes_of_pods_that_stay_do_not_block() -> None:
+    """Only volumes that a leaving pod used have to be let go."""
+    stays = a_pod()
+    mount = Volume(name="data", persistent_volume_claim=PersistentVolumeClaimSource(claim_name="kept"))
+    spec = msgspec.structs.replace(stays.spec, volumes=(mount,))
+    finished = msgspec.structs.replace(
+        stays, spec=spec, status=msgspec.structs.replace(stays.status, phase="Succeeded")
+    )
+    claims = {
+        "default/kept": PersistentVolumeClaim(
+            metadata=ObjectMeta(name="kept", namespace="default"),
+            spec=PersistentVolumeClaimSpec(volume_name="v1"),
+        )
+    }
+    attachments = {
+        each.name: each for each in (_attached("a", "v1"), _attached("b", "v2"), _attached("c", None))
+    }
+
+    found = blocking(attachments, "node-1", (finished,), claims)
+
+    assert [each.name for each in found] == ["b"]
+
+
+@pytest.mark.parametrize("with_claim", [True, False])
+def test_volumes_are_waited_for_until_time_is_up(with_claim: bool) -> None:
+    """A node waits for its volumes to be detached, but not past its deadline."""
+    node, claim = pair()
+    gone = with_condition(with_meta(claim, deletion_timestamp=LONG_AGO), "Drained")
+    late = with_meta(gone, annotations={TERMINATION_TIMESTAMP: "2026-03-02T11:00:00Z"})
+    attached = (_attached("a", "v1"),)
+
+    waiting = terminate(Leaving(node=node, claim=gone if with_claim else None, attachments=attached), NOW)
+    over = terminate(Leaving(node=node, claim=late, attachments=attached), NOW)
+
+    assert any(
+        isinstance(each, Announce) and each.reason == "AwaitingVolumeDetachment" for each in waiting.effects
+    )
+    assert not any(isinstance(each, Announce) for each in over.effects)
