@@ -41,7 +41,7 @@ class ClaimController:
         return [f"{held_by.namespace}/{held_by.name}"] if held_by is not None else self._unbound()
 
     def _unbound(self) -> list[str]:
-        return [claim.key for claim in self._claims.store if not claim.spec.volume_name]
+        return [claim.key for claim in self._claims.store if claim.status.phase != "Bound"]
 
     async def reconcile(self, key: str) -> float | None:
         """Take a claim one step further."""

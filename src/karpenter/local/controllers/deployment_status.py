@@ -60,7 +60,8 @@ def status(
     numbers = counts(deployment, new, sets)
     known = list(plain.status_of(deployment).get("conditions") or [])
     known = _availability(known, numbers, bounds, now)
-    known = _progress(known, deployment, new, numbers, now)
+    if not plain.spec_of(deployment).get("paused"):
+        known = _progress(known, deployment, new, numbers, now)
     known = _failure(known, sets, now)
     collisions = plain.status_of(deployment).get("collisionCount")
     result = {**numbers, "conditions": known, **({"collisionCount": collisions} if collisions else {})}

@@ -6,6 +6,7 @@ A controller says what wakes it and what to do about one key. Everything else (n
 waiting longer after each failure, never failing in silence) is done here, once.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
@@ -24,6 +25,10 @@ log = structlog.stdlib.get_logger(__name__)
 H = TypeVar("H")
 
 RETRIES = Backoff(first=0.1, cap=30.0)
+
+RACE = 100
+"""Looks at one key in a row, at one moment, that are too many."""
+RACE_PAUSE = 0.1
 
 _SHORTEST_PATIENCE = 0.02
 _PATIENCE_PER_POD = 20e-6  # about what one look costs, so that looking never takes more than half of the time
@@ -106,9 +111,33 @@ def start(controller: Controller, supervisor: Supervisor, *, workers: int = 1) -
 
 
 async def _work(controller: Controller, queue: WorkQueue[str]) -> None:
+    pace = Pace()
     while True:
         async with queue.item() as key:
             await _handle(controller, queue, key)
+            if pace.is_racing(key, asyncio.get_running_loop().time()):
+                log.warning("key.racing", controller=controller.name, key=key)
+                await asyncio.sleep(RACE_PAUSE)
+
+
+class Pace:
+    """
+    Notices a key that comes back again and again at one moment of virtual time.
+
+    Two writers that undo each other's work would otherwise do so for ever without time passing.
+    """
+
+    def __init__(self) -> None:
+        self._key = ""
+        self._moment = 0.0
+        self._times = 0
+
+    def is_racing(self, key: str, moment: float) -> bool:
+        """Count one more look at `key`; say whether there were too many at this moment."""
+        if (key, moment) != (self._key, self._moment):
+            self._key, self._moment, self._times = key, moment, 0
+        self._times += 1
+        return self._times >= RACE
 
 
 async def _handle(controller: Controller, queue: WorkQueue[str], key: str) -> None:

@@ -56,10 +56,12 @@ def status(owner: Plain, mine: Sequence[Pod], *, failure: str, now: datetime) ->
     template = ((plain.spec_of(owner).get("template") or {}).get("metadata") or {}).get("labels") or {}
     least = int(plain.spec_of(owner).get("minReadySeconds", 0))
     known = plain.status_of(owner).get("conditions") or []
-    if failure:
-        reason = "FailedDelete" if failure.startswith("delete") else "FailedCreate"
-        known = conditions.with_condition(known, FAILURE, "True", now=now, reason=reason, message=failure)
-    else:
+    if failure and not conditions.holds(known, FAILURE):
+        # Told once: the words may differ with every try, and each change of the status would be another try.
+        known = conditions.with_condition(
+            known, FAILURE, "True", now=now, reason="FailedCreate", message=failure
+        )
+    elif not failure:
         known = conditions.without(known, FAILURE)
     result: Plain = {
         "replicas": len(active),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from karpenter.local.controllers import conditions, plain
+from karpenter.local.controllers.loop import RACE, Pace
 
 from .objects import NOW, at, workload
 
@@ -52,3 +53,12 @@ def test_conditions() -> None:
     assert not conditions.holds(moved, "A")
     assert not conditions.holds(moved, "C")
     assert conditions.without(moved, "A") == [both[1]]
+
+
+def test_pace() -> None:
+    """A key that comes back a hundred times without time passing is racing; others and later ones are not."""
+    pace = Pace()
+
+    assert [pace.is_racing("a", 1.0) for _ in range(RACE)] == [False] * (RACE - 1) + [True]
+    assert not pace.is_racing("b", 1.0)
+    assert not pace.is_racing("a", 1.5)
