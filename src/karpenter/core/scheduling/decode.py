@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from karpenter.core.scheduling.bits import Bits
     from karpenter.core.scheduling.run import Run
     from karpenter.core.scheduling.states import State
     from karpenter.core.scheduling.templates import Template
@@ -105,28 +106,24 @@ class ClaimFitting:
                     seen |= values
                     kept.append(kind)
         wanted = set(kept[:MAX_INSTANCE_TYPES])
-        for kind in kinds:
-            if len(wanted) == MAX_INSTANCE_TYPES:
-                break
-            wanted.add(kind)
+        others = [kind for kind in kinds if kind not in wanted]
+        wanted.update(others[: MAX_INSTANCE_TYPES - len(wanted)])
         return [kind for kind in kinds if kind in wanted]
 
     def requirements(self, types: tuple[str, ...]) -> Requirements:
         """Return what the claim would carry."""
         universe = self._state.template.universe
         found = self._state.requirements.without(HOSTNAME)
-        narrow = [Requirement(INSTANCE_TYPE, frozenset(types))]
-        capacity_types = universe.values(CAPACITY_TYPE, self.bits())
-        narrow.append(Requirement(CAPACITY_TYPE, capacity_types))
+        named = set(types)
+        bits = universe.keep_types(
+            self.bits(), np.array([kind.name in named for kind in universe.types], bool)
+        )
+        narrow = [
+            Requirement(INSTANCE_TYPE, frozenset(types)),
+            Requirement(CAPACITY_TYPE, universe.values(CAPACITY_TYPE, bits)),
+        ]
         if self._reserved:
-            ids = [
-                r
-                for o in universe.offerings
-                if o.reservation_id in self._reserved
-                for r in o.requirements
-                if r.values == {o.reservation_id}
-            ]
-            narrow.append(Requirement(ids[0].key, frozenset(self._reserved)))
+            narrow.append(_reservations(universe, bits))
         found = found.intersect(Requirements.of(narrow))
         if self._relaxed:
             found = Requirements.of(
@@ -141,11 +138,19 @@ class ClaimFitting:
         axis = template.universe.axis
         total = {name: amount for name, amount in zip(axis, self._used, strict=True) if amount}
         overheads = [template.overhead[kind] for kind in template.universe.types_of(self.bits())]
-        for name in {name for each in overheads for name in each}:
+        for name in sorted({name for each in overheads for name in each}):
             least = min(each.get(name, 0) for each in overheads)
             if least:
                 total[name] = total.get(name, 0) + least
         return total
+
+
+def _reservations(universe: Universe, bits: Bits) -> Requirement:
+    """Return which reservations some reserved offerings are of, under the label that tells them apart."""
+    offers = [universe.offerings[number] for number in np.flatnonzero(universe.flags(bits)).tolist()]
+    ids = frozenset(each.reservation_id for each in offers)
+    told = (r.key for r in offers[0].requirements if r.values == {offers[0].reservation_id})
+    return Requirement(next(told), ids)
 
 
 def new_nodes(run: Run) -> tuple[NewNode, ...]:
@@ -254,13 +259,13 @@ def _cheapest_of_many(state: State, used: NDArray[np.int64]) -> NDArray[np.int64
     candidates = candidates[np.sort(first)]  # the cheapest offering of each type, cheapest type first
     found = np.zeros(used.shape[1], np.int64)
     todo = np.arange(used.shape[1])
-    for offering in candidates.tolist():
+    cheapest_first = iter(candidates.tolist())
+    while len(todo):  # no claim takes more than some type of its state holds
+        offering = next(cheapest_first)
         room = universe.room[universe.owner[offering]]
         fits = (used[:, todo] <= room[:, None]).all(axis=0)
         found[todo[fits]] = offering
         todo = todo[~fits]
-        if not len(todo):
-            break
     return found
 
 

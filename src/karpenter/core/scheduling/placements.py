@@ -52,17 +52,17 @@ class Because(Mapping[str, str]):
             told = f"node {node} is the first existing node that suits it and has room"
         else:
             told = _bought(self._new[move.bin - run.nodes.count])
-        given_up = [rung.given_up for rung in move.wish.of.rungs()]
-        position = next(n for n, rung in enumerate(move.wish.of.rungs()) if rung is move.wish.rung)
-        lost = [each for each in given_up[1 : position + 1] if each]
+        readings = list(move.wish.of.rungs())
+        reached = next(number for number, rung in enumerate(readings) if rung is move.wish.rung)
+        lost = [rung.given_up for rung in readings[1 : reached + 1]]
         return f"{told}; it gave up {', '.join(lost)}" if lost else told
 
 
 def _bought(node: NewNode) -> str:
-    bought, types = node.purchase, len(node.instance_types)
-    others = len(node.pods) - 1
-    company = f" together with {others} other pods" if others else ""
+    bought, types, others = node.purchase, len(node.instance_types), len(node.pods) - 1
+    choice = f"is the cheapest of {types} types that hold" if types > 1 else "is the only type that holds"
+    company = f" together with {others} other {'pods' if others > 1 else 'pod'}" if others else ""
     return (
         f"no existing node takes it; {bought.instance_type} in {bought.zone} ({bought.capacity_type}, "
-        f"${bought.price:.4f} an hour) is the cheapest of {types} types that hold it{company}"
+        f"${bought.price:.4f} an hour) {choice} it{company}"
     )
