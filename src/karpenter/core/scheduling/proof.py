@@ -49,7 +49,8 @@ def _usable(run: Run, wishes: Sequence[Wish], template: Template) -> Bits:
         return bits
     for strict in dict.fromkeys(wish.strict for wish in wishes):
         state = run.states.step(base, strict)
-        bits |= state.bits if state is not None else 0
+        if state is not None:
+            bits |= run.devices.possible(wishes[0].of, state) if run.devices is not None else state.bits
     return bits
 
 

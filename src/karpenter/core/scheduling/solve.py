@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from karpenter.core.scheduling import greedy
 from karpenter.core.scheduling.decode import hourly, new_nodes, placed
+from karpenter.core.scheduling.devices.thrift import thriftier
 from karpenter.core.scheduling.encode import Encoded
 from karpenter.core.scheduling.placements import Because
 from karpenter.core.scheduling.plan import Cost, Plan
@@ -38,12 +39,19 @@ def solve(problem: Problem) -> Plan:
 
 def search(problem: Problem) -> tuple[Run, dict[int, int]]:
     """Return the best run that was found, and the pods it leaves, per class number."""
-    encoded = Encoded(problem)
-    run = Run(encoded)
-    left = greedy.pack(run, {each.number: len(each.pods) for each in encoded.classes})
+    run = Run(Encoded(problem))
+    left = _pack(run)
+    if problem.options.packing == "price" and run.claims.count and not run.stop():
+        if run.devices is not None:
+            run, left = thriftier(run, left, _pack)
+        run = cheaper(run)
+    return run, left
+
+
+def _pack(run: Run) -> dict[int, int]:
+    """Place what can be placed; return what is left, per class number."""
+    left = greedy.pack(run, {each.number: len(each.pods) for each in run.encoded.classes})
     if left and run.reservations.left and run.reservations.strict:
         run.reservations.strict = False  # what reservations cannot serve may still be bought
         left = greedy.pack(run, left)
-    if problem.options.packing == "price" and run.claims.count and not run.stop():
-        run = cheaper(run)
-    return run, left
+    return left

@@ -12,7 +12,7 @@ Remembers what was refused until something is given back.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.problem import Existing
     from karpenter.core.scheduling.states import States
 
-_NODE_STRAND = 0
+_NODE_STRAND: Final = 0
+_NO_BIN: Final = -1
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +158,24 @@ class Allocator:
                 return ""
             whys.append(self._refused[of.number, bin_, state.number][1])
         return whys[0]
+
+    def possible(self, of: PodClass, state: State) -> Bits:
+        """Return the offerings of a state on which a pod of a class could have its devices, others aside."""
+        claims = self._world.needs(of.pods[0]).claims if of.devices else ()
+        fresh = [claim for claim in claims if not self._world.is_settled(claim)]
+        if not fresh or not all(claim.own for claim in fresh):  # somebody else may bring the devices
+            return state.bits
+        reaches = [claim.reach for claim in claims if claim.reach is not None and claim not in fresh]
+        wishes = [self._world.wish(claim) for claim in fresh]
+        strands, ledger, bits = self._world.strands(state.template), self._world.fresh_ledger(), 0
+        for number, kinds in strands.kinds(state.template.universe.types_of(state.bits)).items():
+            whole = _masks(state, state.bits, kinds)[2]
+            search = Search(strands.stocks[number], ledger, _NO_BIN, number, Steps())
+            if search.run(ClaimPlace(self._states, state, [whole]), reaches, wishes) is not None:
+                bits |= whole
+            elif search.is_given_up:
+                return state.bits
+        return bits
 
     def _refuse(self, key: tuple[int, int, int], why: str) -> bool:
         self._refused[key] = self._ledger.stamp, why

@@ -117,6 +117,11 @@ class Search:
         self.is_out_of_place = False
         """Whether something was passed over only because of where it is."""
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether there may be devices that were not looked at."""
+        return self._steps.are_spent
+
     def run(self, place: Place, reaches: Sequence[Reach], wishes: Sequence[Wish]) -> Found | None:
         """Return the first devices found, the node being where every one of `reaches` lets it be."""
         path = Path(place, self._stock, self._ledger, *self._at)
