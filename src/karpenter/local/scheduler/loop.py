@@ -151,6 +151,8 @@ class Scheduler:
             await self._writer.set_status(Pod, name, {"nominatedNodeName": None}, namespace=namespace)
         now = render_time(self._clock.now())
         for victim in victims.pods:
+            if not victim.living:
+                continue  # on its way out already
             namespace, _, name = victim.key.partition("/")
             condition = {
                 "type": "DisruptionTarget",
