@@ -46,12 +46,14 @@ class Fleet:
 
     def put_pod(self, pod: Pod | None, before: Pod | None) -> None:
         """Take in a pod as it is now, or that it is gone."""
-        if before is not None and _counts(before):
-            self._pods[before.spec.node_name].pop(before.key, None)
-            self._old_pods[before.spec.node_name] = None
-        if pod is not None and _counts(pod):
-            self._pods.setdefault(pod.spec.node_name, {})[pod.key] = pod
-            self._old_pods[pod.spec.node_name] = None
+        was = before.spec.node_name if before is not None and _counts(before) else ""
+        now = pod.spec.node_name if pod is not None and _counts(pod) else ""
+        if before is not None and was and was != now:
+            del self._pods[was][before.key]
+            self._old_pods[was] = None
+        if pod is not None and now:
+            self._pods.setdefault(now, {})[pod.key] = pod
+            self._old_pods[now] = None
 
     def put_node(self, node: Node | None, before: Node | None) -> None:
         """Take in a node as it is now, or that it is gone."""
