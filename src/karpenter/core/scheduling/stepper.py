@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.run import Run
+    from karpenter.core.scheduling.states import State
     from karpenter.core.scheduling.wishes import Wish
 
 _TAKEN: Final = int(np.iinfo(np.int64).max)
@@ -49,7 +50,7 @@ class Stepper:
 
 
 class _Row:
-    """Claims in one state, and how many pods each has."""
+    """Claims in one state in the order in which they were opened, and how many pods each has."""
 
     __slots__ = ("claims", "pods")
 
@@ -59,10 +60,12 @@ class _Row:
 
     def add(self, claims: NDArray[np.int64], pods: NDArray[np.int64]) -> None:
         """Put more claims in the row."""
-        if len(self.claims):
-            claims = np.concatenate([self.claims, claims])
-            pods = np.concatenate([self.pods, pods])
-        self.claims, self.pods = claims, pods
+        if not len(self.claims):
+            self.claims, self.pods = claims, pods
+            return
+        places = np.searchsorted(self.claims, claims, side="right")
+        self.claims = np.insert(self.claims, places, claims)
+        self.pods = np.insert(self.pods, places, pods)
 
 
 class _Front:
@@ -114,22 +117,23 @@ class _Front:
             self._seen = run.claims.count
         self._catch_up()
         passed: list[tuple[_Row, int, int]] = []
-        found = False
+        state: State | None = None
         while (place := self._emptiest()) is not None:
             row, position = place
             claim = int(row.claims[position])
             state = run.claim_way(wish, claim)
             if state is not None:
-                run.put_on_claim(wish, claim, state)
-                self._moved(row, position, state.number)
-                found = True
                 break
             if not self._is_closed(claim):
                 passed.append((row, position, int(row.pods[position])))
             row.pods[position] = _TAKEN
         for row, position, pods in passed:
             row.pods[position] = pods
-        return found
+        if place is None or state is None:
+            return False
+        run.put_on_claim(wish, claim, state)
+        self._moved(*place, state.number)
+        return True
 
     def _notice(self, claims: NDArray[np.int64]) -> None:
         """Sort claims that are new to this wish by their state."""
