@@ -73,6 +73,8 @@ def up(nodes: int, port: int, control_plane: str, foreground: bool, data_dir: Pa
 
     It listens on this machine only. In the background it runs until `karpenter local down`.
     """
+    if port and control_plane == "real":
+        raise Refused("--port is for the embedded control plane; the real one listens where there is room")
     notice = _notice(data_dir)
     if (facts := notice.read()) is not None:
         note(f"the cluster is up already, since {facts.started}")

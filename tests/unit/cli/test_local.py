@@ -67,3 +67,11 @@ def test_a_start_that_fails(place: Path) -> None:
     assert refused.exit_code == 2
     assert "error: a cluster is running in" in refused.stderr
     assert "hint: see" in refused.stderr
+
+
+def test_a_port_for_the_real_control_plane() -> None:
+    """The real control plane listens where it finds room, and says so when told otherwise."""
+    refused = run("up", "--control-plane", "real", "--port", "6443")
+
+    assert refused.exit_code == 2
+    assert "error: --port is for the embedded control plane" in refused.stderr
