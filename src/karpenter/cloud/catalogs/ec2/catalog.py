@@ -18,12 +18,13 @@ from karpenter.cloud.catalogs.ec2.prices import regional_price, spot_price
 from karpenter.cloud.catalogs.ec2.resources import capacity, overhead
 from karpenter.cloud.catalogs.interning import Interner
 from karpenter.core.model.catalog import Catalog, InstanceType, Offering
+from collections.abc import Mapping
+from karpenter.cloud.catalogs.ec2.facts import InstanceFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from karpenter.cloud.catalogs.ec2.data import Data
-    from karpenter.cloud.catalogs.ec2.facts import InstanceFacts
 
 DEFAULT_REGION: Final = "us-east-1"
 _NOT_ON_AL2023: Final = "a1."

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from botocore.exceptions import ClientError
-    from mypy_boto3_ec2 import EC2Client
-    from mypy_boto3_pricing import PricingClient
+    from mypy_boto3_ec2 import EC2Client  # noqa: TC004  types for the checker only: users do not have them
+    from mypy_boto3_pricing import PricingClient  # noqa: TC004  likewise
 
 _PRICING_ELSEWHERE: Final = (("ap-", "ap-south-1"), ("cn-", "cn-northwest-1"), ("eu-", "eu-central-1"))
 _PRICING_REGION: Final = "us-east-1"
