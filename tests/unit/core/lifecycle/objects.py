@@ -62,7 +62,7 @@ def claim(
                 **(meta or {}),
             },
             "spec": {"nodeClassRef": REF, "requirements": [], **(spec or {})},
-            "status": {"conditions": conditions(**statuses), **(status or {})},
+            "status": {"conditions": conditions(**dict[str, Any](statuses)), **(status or {})},
         },
         NodeClaim,
     )
@@ -135,7 +135,7 @@ def pool(
                 },
                 **(spec or {}),
             },
-            "status": {"conditions": conditions(**statuses), **(status or {})},
+            "status": {"conditions": conditions(**dict[str, Any](statuses)), **(status or {})},
         },
         NodePool,
     )

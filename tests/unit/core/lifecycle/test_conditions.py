@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LATER = NOW + timedelta(minutes=1)
 
 
-def board(*, generation: int = 1, deleting: bool = False, **statuses: str) -> Board:
+def board(*, generation: int = 1, deleting: bool = False, **statuses: Any) -> Board:
     """Return the conditions of a claim."""
     meta: dict[str, Any] = {"generation": generation}
     if deleting:
@@ -125,7 +125,7 @@ def test_a_condition_beside_the_root_begins_now() -> None:
     ],
 )
 def test_the_root_follows(
-    statuses: dict[str, str], generation: int, status: str, reason: str, message: str
+    statuses: dict[str, Any], generation: int, status: str, reason: str, message: str
 ) -> None:
     """Ready holds when every dependent does, of the present generation."""
     found = board(generation=generation, **statuses).refresh(LAUNCHED).get(ROOT)

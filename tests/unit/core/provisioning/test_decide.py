@@ -1,0 +1,161 @@
+"""One decision of the provisioner: claims to create, nodes to promise, and what to tell."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from karpenter.api.buffer import CapacityBuffer
+from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODEPOOL, REGISTERED
+from karpenter.api.pod import PodTemplate
+from karpenter.api.wire import convert
+from karpenter.core.effects import Announce, Nominate
+from karpenter.core.model.catalog import Catalog
+from karpenter.core.provisioning.claims import over_limit
+from karpenter.core.provisioning.decide import NOTHING_TO_DO, provision, told
+from karpenter.core.scheduling.intake.intake import Policy
+from karpenter.core.scheduling.problem import Options
+from karpenter.core.state.view import view_of
+from karpenter.testing.builders import RESERVATION, instance_type
+from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, complete, node, pod, pool
+from tests.unit.core.provisioning.test_demand import waiting
+
+if TYPE_CHECKING:
+    from karpenter.core.provisioning.decide import Decision
+
+MARKET = Catalog(
+    types=(instance_type("small", cpu=2), instance_type("large", cpu=8)), well_known=frozenset({RESERVATION})
+)
+UNTIL = NOW + timedelta(seconds=20)
+ASKS: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]}
+HUGE: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "900"}}}]}
+ROOM = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}, "capacity": {"cpu": "4"}}
+OURS = {REGISTERED: "true", INITIALIZED: "true", NODEPOOL: "default"}
+
+
+def decide(*objects: Any, catalog: Catalog = MARKET, policy: Policy = Policy()) -> Decision:  # noqa: B008  a value
+    """Return the decision about a cluster."""
+    return provision(
+        view_of(objects), catalog, now=NOW, options=Options(), policy=policy, promised_until=UNTIL
+    )
+
+
+def reasons(decision: Decision) -> list[str]:
+    """Return the reasons of what is told."""
+    return [each.reason for each in decision.effects if isinstance(each, Announce)]
+
+
+def test_where_nobody_waits_nothing_is_done() -> None:
+    """Without a pod that waits there is no decision."""
+    assert decide(pool(), pod()) is NOTHING_TO_DO
+
+
+def test_a_waiting_pod_gets_a_claim() -> None:
+    """The claim carries all that is needed to launch its machine and to know it again."""
+    found = pool(
+        template={
+            "metadata": {"labels": {"team": "web"}, "annotations": {"note": "yes"}},
+            "spec": {
+                "expireAfter": "48h",
+                "terminationGracePeriod": "30s",
+                "taints": [{"key": "t", "effect": "NoSchedule"}],
+                "requirements": [{"key": "tier", "operator": "In", "values": ["a", "b"]}],
+            },
+        }
+    )
+    pods = waiting(**ASKS, tolerations=[{"operator": "Exists"}])
+    decision = decide(found, pods)
+    (effect,) = decision.claims
+    claim = effect.claim
+
+    assert effect.pods == ("default/waits",)
+    assert claim.metadata.generate_name == "default-"
+    assert claim.metadata.labels == {"team": "web", "tier": "a", NODEPOOL: "default", CLASS_LABEL: "default"}
+    assert claim.metadata.annotations["note"] == "yes"
+    owner = claim.metadata.owner_references[0]
+    assert (owner.kind, owner.name, owner.uid, owner.block_owner_deletion) == (
+        "NodePool",
+        "default",
+        "pool-uid",
+        True,
+    )
+    assert (claim.spec.expire_after, claim.spec.termination_grace_period) == ("48h", "30s")
+    assert [taint.key for taint in claim.spec.taints] == ["t"]
+    assert claim.spec.resources.requests == {"cpu": "1", "pods": "1"}
+    by_key = {each.key: each for each in claim.spec.requirements}
+    assert set(by_key[INSTANCE_TYPE].values) == {"small", "large"}
+    assert CLASS_LABEL not in by_key
+    assert (decision.considered, decision.ignored) == (1, 0)
+
+
+def test_pods_that_fit_on_a_node_are_promised_it() -> None:
+    """No machine is launched for a pod that has room already; node and pod learn of each other."""
+    existing = node(meta={"labels": OURS}, status=ROOM)
+    decision = decide(pool(), existing, complete(), waiting(**ASKS))
+    promise, announced = decision.effects
+
+    assert not decision.claims
+    assert promise == Nominate(node="claim-1", until=UNTIL, because="1 pods that wait fit on it")
+    assert isinstance(announced, Announce)
+    assert announced.message.endswith("nodeclaim/claim-1 and node/node-1.")
+
+
+def test_machines_on_their_way_and_nodes_of_others_take_pods_too() -> None:
+    """A claim without a node is promised by its own name, and so is a node without a claim."""
+    on_its_way = complete(status={"providerID": "kwok://one", **ROOM})
+    first = decide(pool(), on_its_way, waiting(**ASKS))
+    second = decide(pool(), node(status=ROOM), waiting(**ASKS))
+
+    assert [each.node for each in first.effects if isinstance(each, Nominate)] == ["claim-1"]
+    assert [each.node for each in second.effects if isinstance(each, Nominate)] == ["node-1"]
+
+
+def test_a_pod_without_a_place_learns_why() -> None:
+    """What was turned away and what nothing can serve is told; without a usable pool only the former."""
+    turned_away = waiting("odd", nodeSelector={"kubernetes.io/hostname": "x"})
+    refused = decide(pool(), turned_away, waiting(**HUGE))
+    unready = decide(pool(Ready="False"), waiting(**HUGE))
+
+    assert reasons(refused) == ["FailedScheduling"] * 2
+    assert refused.ignored == 1
+    assert reasons(unready) == []
+
+
+def test_a_pool_that_nothing_satisfies_is_told() -> None:
+    """A pool whose requirements leave nothing to buy says so."""
+    template = {"spec": {"requirements": [{"key": INSTANCE_TYPE, "operator": "In", "values": ["none"]}]}}
+    sold_out = Catalog(types=(instance_type("small", sold=()),))
+
+    assert "NoCompatibleInstanceTypes" in reasons(decide(pool(template=template), waiting(**ASKS)))
+    assert "NoCompatibleInstanceTypes" in reasons(decide(pool(), waiting(**ASKS), catalog=sold_out))
+
+
+def test_room_for_a_buffer_is_promised_to_nobody() -> None:
+    """Pods that stand for room are placed, but nobody is told."""
+    template = {"metadata": {"name": "t", "namespace": "default"}, "template": {"spec": ASKS}}
+    spec = {"podTemplateRef": {"name": "t"}, "replicas": 1}
+    buffer = {"metadata": {"name": "b", "namespace": "default", "uid": "u"}, "spec": spec}
+    room = [convert(template, PodTemplate), convert(buffer, CapacityBuffer)]
+    existing = node(meta={"labels": OURS}, status=ROOM)
+    placed = decide(pool(), existing, complete(), *room, policy=Policy(buffers=True))
+    unplaced = decide(pool(spec={"limits": {"cpu": "0"}}), *room, policy=Policy(buffers=True))
+
+    assert placed.buffered == {"node-1"}
+    assert placed.effects == ()
+    assert "FailedScheduling" not in reasons(unplaced)
+
+
+def test_pods_of_a_new_claim_are_told_its_name() -> None:
+    """Once the claim has a name its pods learn it."""
+    (announced,) = told(complete(), {"default/waits": waiting()})
+
+    assert isinstance(announced, Announce)
+    assert announced.message.endswith("nodeclaim/claim-1.")
+
+
+def test_a_limit_that_is_passed_is_named() -> None:
+    """Usage up to the limit is fine; beyond it no claim is created."""
+    limited = pool(spec={"limits": {"cpu": "4", "memory": "1Gi"}})
+
+    assert over_limit(limited, {"cpu": 4000, "memory": 2**30}) == ""
+    assert over_limit(limited, {"cpu": 4001}) == "NodePool default has 4001m of cpu and its limit is 4"
