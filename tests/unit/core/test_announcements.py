@@ -1,0 +1,75 @@
+"""What is told to users: reasons that never change, sentences with facts, and no shouting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from karpenter.core import announcements
+from karpenter.core.effects import QUIET, about
+from tests.unit.core.lifecycle.objects import claim, node, pod, pool
+
+if TYPE_CHECKING:
+    from karpenter.core.effects import Announce
+
+
+@pytest.mark.parametrize(
+    ("told", "reason", "kind", "quiet_for"),
+    [
+        (announcements.nominated(pod(), node="n"), "Nominated", "Normal", QUIET),
+        (announcements.failed_scheduling(pod(), "why"), "FailedScheduling", "Warning", 300.0),
+        (announcements.no_compatible_types(pool(), "why"), "NoCompatibleInstanceTypes", "Warning", 60.0),
+        (announcements.insufficient_capacity(claim(), "why"), "InsufficientCapacityError", "Warning", QUIET),
+        (
+            announcements.unregistered_taint_missing(claim(), node()),
+            "UnregisteredTaintMissing",
+            "Warning",
+            QUIET,
+        ),
+        (announcements.failed_consistency(claim(), "why"), "FailedConsistencyCheck", "Warning", QUIET),
+        (
+            announcements.grace_period_expiring(node(), "then"),
+            "TerminationGracePeriodExpiring",
+            "Warning",
+            QUIET,
+        ),
+        (announcements.evicted(pod(), "Empty"), "Evicted", "Normal", QUIET),
+        (announcements.disrupted(pod(), 5), "Disrupted", "Normal", QUIET),
+        (announcements.failed_draining(about(node()), "why"), "FailedDraining", "Warning", QUIET),
+        (announcements.awaiting_volumes(node(), ["va"]), "AwaitingVolumeDetachment", "Normal", QUIET),
+        (announcements.repair_blocked(node(), "why"), "NodeRepairBlocked", "Warning", 900.0),
+        (announcements.disruption_blocked(node(), "why"), "DisruptionBlocked", "Normal", QUIET),
+        (announcements.budget_blocked(pool(), "why"), "DisruptionBlocked", "Normal", 60.0),
+        (announcements.unconsolidatable(node(), "why"), "Unconsolidatable", "Normal", 900.0),
+        (announcements.disruption_launching(claim(), "Empty"), "DisruptionLaunching", "Normal", QUIET),
+        (announcements.disruption_waiting(claim()), "DisruptionWaitingReadiness", "Normal", QUIET),
+        (announcements.disruption_terminating(node(), "Empty"), "DisruptionTerminating", "Normal", QUIET),
+        (announcements.consolidation_candidate(node(), "text"), "ConsolidationCandidate", "Normal", QUIET),
+        (
+            announcements.consolidation_rejected(node(), "text", "churn"),
+            "ConsolidationRejected",
+            "Normal",
+            QUIET,
+        ),
+        (announcements.interruption(node(), "spot_interrupted"), "SpotInterrupted", "Warning", QUIET),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_has_its_reason(told: Announce, reason: str, kind: str, quiet_for: float) -> None:
+    """People filter by reason and type; the same is not told again for a while; it is its own reason."""
+    assert (told.reason, told.type, told.quiet_for) == (reason, kind, quiet_for)
+    assert told.because == told.message
+
+
+def test_long_lists_are_cut() -> None:
+    """After some names only their number is told."""
+    assert announcements.listing(["a", "b"]) == "a, b"
+    assert announcements.listing(["a", "b", "c"], most=1) == "a and 2 other(s)"
+
+
+def test_a_deleted_pod_learns_how_long_it_has() -> None:
+    """What it asked for and what it gets are both told."""
+    own = pod(spec={"terminationGracePeriodSeconds": 60})
+
+    assert "5 s to end and asked for 60 s" in announcements.disrupted(own, 5).message
