@@ -55,7 +55,7 @@ def test_times_are_written_in_utc() -> None:
     value = {
         "involvedObject": {},
         "firstTimestamp": "2025-01-01T02:00:00+02:00",
-        "eventTime": "2025-01-01T00:00:00.5Z",
+        "eventTime": "2025-01-01T02:00:00.500000+02:00",
     }
 
     conform(value, EVENT)
