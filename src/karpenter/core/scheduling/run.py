@@ -249,7 +249,7 @@ class Run:
             most = min(most, self.claims.room_for(claim, state, wish.of.want))
             if most > 0:
                 self.put_on_claim(wish, claim, state, most)
-            return max(most, 0)
+            return most
         taken = 0
         while taken < most and self.holds(claim, state, self.claims.total(claim, wish.of.want)):
             self.put_on_claim(wish, claim, state)

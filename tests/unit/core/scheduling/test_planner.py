@@ -146,6 +146,19 @@ def test_pods_that_avoid_each_other_still_do() -> None:
     assert max(sum(name.startswith("default/b") for name in new.pods) for new in plan.new_nodes) <= 2
 
 
+def test_pods_that_avoid_others_are_put_elsewhere_in_the_end() -> None:
+    """Prices say nothing about company, so pods that do not go together are separated when placed."""
+    avoided = replicas(pod("a", cpu="900m", memory="1Gi", app="a"), 6)
+    avoiding = replicas(pod("b", cpu="900m", memory="1Gi", apart=[company(HOSTNAME, app="a")]), 6)
+    given = problem(avoided, avoiding, pools=[pool("p", BARGAIN, HUGE)])
+
+    plan = packed(given, "price")
+
+    assert problems_of(given, plan) == []
+    assert plan.refusals == ()
+    assert plan.cost.hourly <= packed(given, "greedy").cost.hourly
+
+
 def test_on_demand_pods_do_not_make_their_neighbours_dear() -> None:
     """A pod that must run on demand no longer takes spot pods with it."""
     strict = pod("d", cpu="900m", memory="1Gi", terms=[[only(CAPACITY_TYPE, ON_DEMAND)]])
