@@ -4,7 +4,7 @@ import pytest
 
 from karpenter.kube.proxy import proxy_for
 
-PROXY = "http://proxy:3128"
+PROXY = "http://gate:3128"
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ PROXY = "http://proxy:3128"
         pytest.param("https://api:6443", {"HTTP_PROXY": PROXY}, "", id="the proxy of another scheme"),
         pytest.param("http://api", {"HTTP_PROXY": PROXY}, PROXY, id="plain HTTP"),
         pytest.param("https://api", {"ALL_PROXY": PROXY}, PROXY, id="the proxy of all schemes"),
-        pytest.param("https://api", {"HTTPS_PROXY": "proxy:3128"}, PROXY, id="a proxy without a scheme"),
+        pytest.param("https://api", {"HTTPS_PROXY": "gate:3128"}, PROXY, id="a proxy without a scheme"),
         pytest.param(
             "https://localhost:6443", {"HTTPS_PROXY": PROXY}, "", id="never for this machine by name"
         ),
