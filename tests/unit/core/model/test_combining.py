@@ -25,4 +25,6 @@ def test_pools_that_differ_keep_their_own_types() -> None:
     assert found.types_of("p") == (SMALL,)
     assert found.types_of("q") == (SMALL, LARGE)
     assert found.types_of("r") == ()
-    assert (found.well_known, found.restricted_domains, found.reservation_label) == ({"a"}, {"b"}, "r")
+    assert found.well_known == {"a"}
+    assert found.restricted_domains == {"b"}
+    assert found.reservation_label == "r"
