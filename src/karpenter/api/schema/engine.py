@@ -12,5 +12,7 @@ from typing import Any
 
 @cache
 def engine() -> Any:
-    """Return the library."""
+    """Return the library, which is told not to log what it raises as an error anyway."""
+    logging = import_module("logging")
+    logging.getLogger("cel").setLevel(logging.CRITICAL)
     return import_module("cel")

@@ -8,7 +8,6 @@ compiled (:mod:`.programs`), not when an object is judged by it.
 A quantity travels through CEL as a map with one entry, since the library passes on plain data only.
 """
 
-import logging
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -18,9 +17,6 @@ from typing import Any
 
 from karpenter.api.schema import patterns
 from karpenter.base.quantity import NANOS, QuantityError, parse_quantity
-
-# The library logs every failing function as well as raising its error, which is enough.
-logging.getLogger("cel").setLevel(logging.CRITICAL)
 
 _BAD_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _QUANTITY = "quantity in billionths"
