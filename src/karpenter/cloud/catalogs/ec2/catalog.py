@@ -8,18 +8,18 @@ zones and capacity types of a type are those in which it can be bought now.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, SPOT, ZONE
+from karpenter.cloud.catalogs.ec2.facts import InstanceFacts
 from karpenter.cloud.catalogs.ec2.labels import DOMAIN, RESERVATION_ID, WELL_KNOWN, ZONE_ID, type_labels
 from karpenter.cloud.catalogs.ec2.prices import regional_price, spot_price
 from karpenter.cloud.catalogs.ec2.resources import capacity, overhead
 from karpenter.cloud.catalogs.interning import Interner
 from karpenter.core.model.catalog import Catalog, InstanceType, Offering
-from collections.abc import Mapping
-from karpenter.cloud.catalogs.ec2.facts import InstanceFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
