@@ -13,23 +13,34 @@ import msgspec
 
 from karpenter.api.labels import PREFER_NO_SCHEDULE
 from karpenter.api.placement import Affinity, NodeAffinity, Toleration
+from karpenter.core.model.labels import requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.selectors import Condition, Selector, parse_selector
 
 if TYPE_CHECKING:
     from karpenter.api.placement import PodAffinityTerm, TopologySpreadConstraint
     from karpenter.api.pod import Pod
+    from karpenter.core.model.labels import Requirement
     from karpenter.core.scheduling.problem import Problem
 
 
 def node_terms(pod: Pod) -> tuple[Requirements, ...]:
-    """Return what a pod needs of its node; one of the alternatives must hold."""
-    selector = Requirements.from_labels(pod.spec.node_selector)
+    """Return what a pod needs of its node; one of the alternatives must hold, and none holds by itself."""
+    selector = [requirement(key, "In", [value]) for key, value in pod.spec.node_selector.items()]
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    terms = required.node_selector_terms if required else ()
-    return tuple(selector.intersect(Requirements.from_entries(t.match_expressions)) for t in terms) or (
-        selector,
+    stated = [
+        selector + [requirement(each.key, each.operator, each.values) for each in term.match_expressions]
+        for term in (required.node_selector_terms if required else ())
+    ] or [selector]
+    return tuple(Requirements.of(term) for term in stated if not _contradicts_itself(term))
+
+
+def _contradicts_itself(stated: list[Requirement]) -> bool:
+    """Say whether two conditions on one label leave no value, though the label must be there."""
+    together = Requirements.of(stated)
+    return any(
+        not each.tolerates_absence and together[each.key].operator == "DoesNotExist" for each in stated
     )
 
 
@@ -134,7 +145,7 @@ def is_plain(problem: Problem, pod: Pod) -> bool:
         return False
     affinity = spec.affinity or Affinity()
     nodes = affinity.node_affinity or NodeAffinity()
-    if affinity.pod_affinity or affinity.pod_anti_affinity or len(node_terms(pod)) > 1:
+    if affinity.pod_affinity or affinity.pod_anti_affinity or len(node_terms(pod)) != 1:
         return False
     if nodes.preferred_during_scheduling_ignored_during_execution:
         return False
