@@ -56,7 +56,7 @@ class Path:
         """Return whether a device agrees with those chosen before on what they must have in common."""
         for number, each in enumerate(constraints):
             if each.covers(ask):
-                pin = self._pin(each, device)
+                pin = self.pin(each, device)
                 if pin is None or self._pins.get((claim, number), pin) != pin:
                     return False
         return True
@@ -71,7 +71,7 @@ class Path:
         for number, each in enumerate(constraints):
             key = grant.claim, number
             if each.covers(ask) and key not in self._pins:
-                pin = self._pin(each, device)
+                pin = self.pin(each, device)
                 assert pin is not None
                 self._pins[key] = pin
                 pinned.append(key)
@@ -118,6 +118,7 @@ class Path:
                 return False
         return True
 
-    def _pin(self, each: Constraint, device: Device) -> Pin | None:
+    def pin(self, each: Constraint, device: Device) -> Pin | None:
+        """Return what a device says about an attribute that others must agree on; None when it is silent."""
         value = device.attributes.get(each.attribute)
         return peer_group(self._stock.peers, each.attribute, device.id) if value is None else value

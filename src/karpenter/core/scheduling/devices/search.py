@@ -4,7 +4,8 @@ The search: devices for every request of every claim, depth first, with a bound 
 Claims are served in order, and requests within a claim; an alternative of a request is tried
 when the one before it cannot be served; each place of an alternative is filled with the first
 device that leaves the rest a chance. Places of one alternative are interchangeable, so each set
-of devices is looked at once, not in every order.
+of devices is looked at once, not in every order; so are devices that nothing in the search can
+tell apart, so where one was tried in vain its likes are not tried again.
 
 There is no clock here. Looking at a device is a step, and there are so many; the same question
 always ends at the same step.
@@ -22,7 +23,7 @@ from karpenter.core.scheduling.devices.places import Place
 from karpenter.core.scheduling.devices.requests import MOST_DEVICES, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from karpenter.core.scheduling.devices.device import Device, Reach
     from karpenter.core.scheduling.devices.ledger import Ledger
@@ -33,6 +34,7 @@ STEPS: Final = 10_000
 """How many devices one pod may look at for one bin."""
 
 
+_GIVEN_UP: Final = f"the search was given up after {STEPS} steps"
 _LISTED_PER_STEP: Final = 8
 """Making a list of devices is quicker than trying them."""
 
@@ -108,6 +110,8 @@ class Search:
         self._ledger = ledger
         self._at = bin_, strand
         self._steps = steps
+        self._wishes: Sequence[Wish] = ()
+        self._signs: dict[Device, Hashable] = {}
         self.reached = -1, 0
         """How many devices were found before the search got stuck, and how many were there to go on with."""
 
@@ -125,6 +129,8 @@ class Search:
     def run(self, place: Place, reaches: Sequence[Reach], wishes: Sequence[Wish]) -> Found | None:
         """Return the first devices found, the node being where every one of `reaches` lets it be."""
         path = Path(place, self._stock, self._ledger, *self._at)
+        self._wishes = wishes
+        self._signs.clear()
         goals: list[_Goal] = [*reaches]
         goals += [_Pending(wish, request) for wish in wishes for request in wish.wanted.requests]
         agenda: _Agenda = None
@@ -176,7 +182,8 @@ class Search:
             # Past the last of these, too few are left for the places that are.
             spare = len(devices) if any(device.shared for device in devices) else len(devices) - count + 1
             yield _Move((_Slot(wish, ask, devices, 0, count, 1 if ask.count is None else spare), rest))
-            whys.append(f"request {ask.name} of claim {wish.name}: {_together(ask, devices)}")
+            why = _GIVEN_UP if self.is_given_up else _together(ask, devices)
+            whys.append(f"request {ask.name} of claim {wish.name}: {why}")
         if (len(path.grants), most) > self.reached:
             self.reached = len(path.grants), most
             self.shortfall = "; ".join(whys)
@@ -185,7 +192,7 @@ class Search:
         """Return the devices that an alternative may be served with, or why it cannot be."""
         suiting = self._stock.suiting(ask)
         if not self._steps.spend(1 + len(suiting) // _LISTED_PER_STEP):
-            return (), f"the search was given up after {STEPS} steps"
+            return (), _GIVEN_UP
         if ask.count is None:
             why = self._stock.uncertain(ask, path.place)
             here = [d for d in suiting if any(path.place.narrow(term) is not None for term in d.reach)]
@@ -199,10 +206,13 @@ class Search:
     def _filled(self, path: Path, slot: _Slot, rest: _Agenda) -> Iterator[_Move]:
         wish, ask = slot.wish, slot.ask
         constraints = wish.wanted.constraints
+        in_vain: set[Hashable] = set()
         for at in range(slot.at, slot.last):
+            device = slot.devices[at]
+            if in_vain and self._sign(device, path) in in_vain:
+                continue
             if not self._steps.spend():
                 return
-            device = slot.devices[at]
             portions = path.offer(ask, device)
             if portions is None or not path.agrees(wish.key, constraints, ask, device):
                 continue
@@ -220,6 +230,24 @@ class Search:
                 path.take(grant, constraints, ask, place)
                 yield _Move((more, rest) if more.left else rest)
                 path.undo()
+            if not device.shared:
+                in_vain.add(self._sign(device, path))
+
+    def _sign(self, device: Device, path: Path) -> Hashable:
+        """Return everything by which the search could tell a free device from another one."""
+        if device not in self._signs:
+            asks = [ask for wish in self._wishes for request in wish.wanted.requests for ask in request.asks]
+            constraints = [each for wish in self._wishes for each in wish.wanted.constraints]
+            self._signs[device] = (
+                device.id.pool_id if device.draws else device.id.template,
+                device.shared,
+                device.draws,
+                device.reach,
+                frozenset((name, has.value) for name, has in device.capacity.items()),
+                tuple(path.pin(each, device) for each in constraints),
+                tuple(device in self._stock.suiting_set(ask) for ask in asks),
+            )
+        return self._signs[device]
 
 
 def _together(ask: Ask, devices: Sequence[Device]) -> str:

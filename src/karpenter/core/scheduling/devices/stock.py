@@ -67,6 +67,7 @@ class Stock:
         self._templates = templates
         self._devices = (*devices, *templates.devices)
         self._suiting: dict[Ask, tuple[Device, ...]] = {}
+        self._sets: dict[Ask, frozenset[Device]] = {}
         self.peers = templates.peers
 
     def counters(self, pool: PoolId) -> Counters:
@@ -83,6 +84,12 @@ class Stock:
                 if ask.tolerates(device.taints) and self._matcher.matches(ask.selectors, device)
             )
         return found
+
+    def suiting_set(self, ask: Ask) -> frozenset[Device]:
+        """Return the same as a set."""
+        if ask not in self._sets:
+            self._sets[ask] = frozenset(self.suiting(ask))
+        return self._sets[ask]
 
     def uncertain(self, ask: Ask, place: Place) -> str:
         """Return why nobody can say which devices are all that a request describes; nothing if one can."""
