@@ -116,7 +116,7 @@ async def _work(controller: Controller, queue: WorkQueue[str]) -> None:
         async with queue.item() as key:
             await _handle(controller, queue, key)
             if pace.is_racing(key, asyncio.get_running_loop().time()):
-                log.warning("key.racing", controller=controller.name, key=key)
+                log.warning("key.slowed", controller=controller.name, key=key)
                 await asyncio.sleep(RACE_PAUSE)
 
 

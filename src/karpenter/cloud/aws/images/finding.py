@@ -119,7 +119,7 @@ class Images:
         try:
             value = await self._parameters.own(term.ssm_parameter)
         except Missing:
-            log.warning("image.parameter_missing", parameter=term.ssm_parameter)
+            log.warning("image.parameter_missed", parameter=term.ssm_parameter)
             return ()
         if not value.startswith(_ID):
             log.warning("image.parameter_holds_no_image", parameter=term.ssm_parameter, value=value)

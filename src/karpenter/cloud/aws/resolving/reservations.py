@@ -110,7 +110,7 @@ class Reservations:
                     Filters=[active],
                 )
             except Missing:
-                log.warning("reservation.missing", reservation=term.id)
+                log.warning("reservation.missed", reservation=term.id)
             if not term.tags:
                 return found
         filters = [active, *by_tags(term.tags)]
