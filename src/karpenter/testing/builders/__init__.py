@@ -3,6 +3,7 @@
 from karpenter.testing.builders.clusters import Standing, node, problem
 from karpenter.testing.builders.machines import (
     CAPACITY_TYPES,
+    CORES,
     RESERVATION,
     RULES,
     ZONES,
@@ -27,6 +28,7 @@ from karpenter.testing.builders.pods import (
 
 __all__ = [
     "CAPACITY_TYPES",
+    "CORES",
     "NO_WISHES",
     "RESERVATION",
     "RULES",

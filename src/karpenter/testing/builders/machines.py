@@ -27,7 +27,10 @@ CAPACITY_TYPES: Final = (labels.SPOT, labels.ON_DEMAND)
 RESERVATION: Final = "example.com/reservation-id"
 """The label by which the reservations of made-up catalogues are told apart."""
 
-RULES: Final = labels.LabelRules(well_known=labels.WELL_KNOWN_LABELS | {RESERVATION})
+CORES: Final = "example.com/cores"
+"""The label that says how many cores a type has, for bounds."""
+
+RULES: Final = labels.LabelRules(well_known=labels.WELL_KNOWN_LABELS | {RESERVATION, CORES})
 _SPOT_SHARE: Final = 0.6
 _GIB: Final = 2**30
 
@@ -89,6 +92,7 @@ def instance_type(
         labels.INSTANCE_TYPE: {name},
         labels.ARCH: {arch},
         labels.OS: {labels.LINUX},
+        CORES: {str(cpu)},
         labels.ZONE: {each.zone for each in now},
         labels.CAPACITY_TYPE: {each.capacity_type for each in now},
         RESERVATION: {each.reservation_id for each in now if each.reservation_id},

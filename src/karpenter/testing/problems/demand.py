@@ -10,7 +10,7 @@ from karpenter.api import labels
 from karpenter.api.meta import LabelSelector
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.problem import PodVolumes
-from karpenter.testing.builders import ZONES, Wishes, company, need, only, pod, spread, tolerate
+from karpenter.testing.builders import CORES, ZONES, Wishes, company, need, only, pod, spread, tolerate
 from karpenter.testing.problems.mix import (
     APPS,
     DOMAIN_KEYS,
@@ -64,6 +64,14 @@ def conditions(draw: st.DrawFn, keys: Sequence[str] = tuple(VALUES)) -> NodeSele
 
 
 @st.composite
+def bounds(draw: st.DrawFn) -> NodeSelectorRequirement:
+    """Return a condition on the number of cores."""
+    return need(
+        CORES, draw(st.sampled_from(("Gt", "Gte", "Lt", "Lte"))), draw(st.sampled_from(("2", "4", "8")))
+    )
+
+
+@st.composite
 def companions(draw: st.DrawFn, mix: Mix) -> PodAffinityTerm:
     """Return a term about the pods of some app in a domain of some label."""
     own = {"match_label_keys": ("app",)} if mix.policies and draw(seldom(6)) else {}
@@ -83,7 +91,7 @@ def companions(draw: st.DrawFn, mix: Mix) -> PodAffinityTerm:
 
 
 def _domain_keys(mix: Mix) -> tuple[str, ...]:
-    return DOMAIN_KEYS if mix.capacity_type_domains else ZONE_OR_HOST
+    return DOMAIN_KEYS if mix.other_domains else ZONE_OR_HOST
 
 
 @st.composite
@@ -129,7 +137,8 @@ def wishes(draw: st.DrawFn, mix: Mix) -> Wishes:
 @st.composite
 def templates(draw: st.DrawFn, mix: Mix, number: int, cpu: int, memory: str) -> Pod:
     """Return a pod to be copied."""
-    terms = st.lists(st.lists(conditions(), min_size=1, max_size=2), max_size=3 if mix.alternatives else 1)
+    one = st.one_of(conditions(), bounds()) if mix.bounds else conditions()
+    terms = st.lists(st.lists(one, min_size=1, max_size=2), max_size=3 if mix.alternatives else 1)
     spread_over = [draw(spreads(mix, anyway=False))] if mix.spread and draw(seldom(3)) else []
     if mix.spread and mix.preferences and draw(seldom(5)):
         spread_over += draw(st.lists(spreads(mix, anyway=True), min_size=1, max_size=3))

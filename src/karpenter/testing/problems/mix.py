@@ -17,7 +17,7 @@ TEAMS: Final = ("red", "blue")
 GPU: Final = "example.com/gpu"
 DRIVER: Final = "disk.example.com"
 NAMESPACES: Final = ("default", "other")
-DOMAIN_KEYS: Final = (labels.ZONE, labels.HOSTNAME, labels.CAPACITY_TYPE)
+DOMAIN_KEYS: Final = (labels.ZONE, labels.ZONE, labels.HOSTNAME, labels.HOSTNAME, labels.CAPACITY_TYPE, TEAM)
 ZONE_OR_HOST: Final = (labels.ZONE, labels.HOSTNAME)
 
 
@@ -38,11 +38,17 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
     affinity: bool = True
     anti_affinity: bool = True
     preferences: bool = True
-    capacity_type_domains: bool = True
-    """Whether spread and affinity may be over the capacity type, not only over zones and nodes."""
+    other_domains: bool = True
+    """Whether spread and affinity may be over any label, not only over zones and nodes."""
 
     policies: bool = True
     """Whether spreads may say which nodes count, and how many domains there must be."""
+
+    defaults: bool = True
+    """Whether pods that state no spread may be given one."""
+
+    bounds: bool = True
+    """Whether nodes may be chosen by a number."""
 
     taints: bool = True
     limits: bool = True

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from hypothesis import strategies as st
 
+from karpenter.api.placement import TopologySpreadConstraint
 from karpenter.api.pod import Pod
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter.testing.builders import problem, replicas
@@ -24,6 +25,7 @@ class _Crowd(msgspec.Struct, frozen=True):
 
     pods: tuple[Pod, ...]
     volumes: dict[str, PodVolumes]
+    defaults: dict[str, tuple[TopologySpreadConstraint, ...]]
     moved: bool
 
 
@@ -39,6 +41,7 @@ def problems(draw: st.DrawFn, mix: Mix = EVERYTHING) -> Problem:
         daemons=[draw(demand.daemons(mix, n)) for n in range(draw(st.integers(0, 2)))] if mix.daemons else [],
         volumes={key: volume for each in crowds for key, volume in each.volumes.items()},
         namespaces={name: {"name": name} for name in NAMESPACES},
+        spread_defaults={key: given for each in crowds for key, given in each.defaults.items()},
         moved=[pod.key for each in crowds if each.moved for pod in each.pods],
         options=draw(_options()),
     )
@@ -73,8 +76,12 @@ def _crowd(draw: st.DrawFn, mix: Mix, number: int, cpu: int, memory: str) -> _Cr
     example = draw(demand.templates(mix, number, cpu, memory))
     pods = replicas(example, draw(st.integers(1, mix.pods)))
     with_volumes = draw(st.integers(0, 2)) if mix.volumes and draw(seldom(5)) else 0
+    given: tuple[TopologySpreadConstraint, ...] = ()
+    if mix.defaults and mix.spread and draw(seldom(8)):
+        given = (draw(demand.spreads(mix, anyway=mix.preferences and draw(st.booleans()))),)
     return _Crowd(
         pods,
         {pod.key: draw(demand.volumes(n)) for n, pod in enumerate(pods[len(pods) - with_volumes :])},
+        dict.fromkeys((pod.key for pod in pods), given) if given else {},
         mix.savings and draw(seldom(6)),
     )

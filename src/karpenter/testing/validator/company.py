@@ -111,7 +111,7 @@ def _too_far(problem: Problem, someone: Someone, about: About, people: Sequence[
         yield f"{someone.pod.key} and pods like it began several domains of {about.key}: {sorted(begun)}"
     terms = node_terms(someone.pod)
     before = {d for each in others if each.where is None for d in each.domains(about.key)}
-    open_to_it = {domain for domain in before if terms[0][about.key].allows(domain)}
+    open_to_it = {domain for domain in before for term in terms[:1] if term[about.key].allows(domain)}
     if lonely and len(terms) == 1 and open_to_it:
         yield f"{someone.pod.key} began {sorted(lonely)} although there was company in {sorted(open_to_it)}"
 
