@@ -12,6 +12,8 @@ Remembers what was refused until something is given back.
 from __future__ import annotations
 
 from collections import Counter
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,7 +22,7 @@ import numpy as np
 from karpenter.core.scheduling.devices.device import Reach
 from karpenter.core.scheduling.devices.needs import Claim
 from karpenter.core.scheduling.devices.places import ClaimPlace
-from karpenter.core.scheduling.devices.search import Found, Search, Steps, Wish
+from karpenter.core.scheduling.devices.search import STEPS, Found, Search, Steps, Wish
 from karpenter.core.scheduling.scarce import fitting
 from karpenter.core.scheduling.states import State
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 _NODE_STRAND: Final = 0
 _NO_BIN: Final = -1
+_MOST_STEPS: Final = 10 * STEPS
+"""How many devices one pod may look at for one bin, whatever it may become."""
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,18 +215,15 @@ class Allocator:
         """Return the devices of each strand that can have them, what is left of the claim, or why nothing."""
         universe = state.template.universe
         strands = self._world.strands(state.template)
-        before = self._ledger.strands(bin_)
-        masks: dict[int, tuple[float, Bits, Bits]] = {}
-        for number, kinds in strands.kinds(universe.types_of(bits)).items():
-            if before is None or number in before:
-                masks[number] = _masks(state, bits, kinds)
-        steps = Steps()
+        kinds = strands.kinds(universe.types_of(bits))
+        masks = {number: _masks(state, bits, mine) for number, mine in kinds.items()}
         found: dict[int, Found] = {}
         kept: list[Bits] = []
+        left = _MOST_STEPS
         best, why = (-2, 0), "the devices that its claims have are out of reach"
         for number in sorted(masks, key=lambda each: masks[each][0]):
             _, first, whole = masks[number]
-            search = Search(strands.stocks[number], self._ledger, bin_, number, steps)
+            search = Search(strands.stocks[number], self._ledger, bin_, number, Steps(min(STEPS, left)))
             # As the cheapest kind of the strand if that can be, else as any of them.
             for must in dict.fromkeys((first, whole)):
                 if not state.bits & must:
@@ -235,12 +236,13 @@ class Allocator:
                     kept.append(whole)
                 if answer is not None or not search.is_out_of_place:
                     break
+            left -= search.steps.spent
             if search.reached > best and search.shortfall:
                 best, why = search.reached, search.shortfall
-        left = 0
-        for each in kept:
-            left |= each & state.bits
-        return found, self._states.of(state.template, state.requirements, left) if found else state, why
+        if found:
+            remaining = reduce(or_, kept) & state.bits
+            state = self._states.of(state.template, state.requirements, remaining)
+        return found, state, why
 
 
 def _masks(

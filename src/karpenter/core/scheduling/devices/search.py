@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.devices.stock import Stock
 
 STEPS: Final = 10_000
-"""How many devices one pod may look at for one bin."""
+"""How many devices one pod may look at for one kind of machine, or for one node."""
 
 
 _GIVEN_UP: Final = f"the search was given up after {STEPS} steps"
@@ -42,18 +42,19 @@ _LISTED_PER_STEP: Final = 8
 class Steps:
     """Work that is left."""
 
-    def __init__(self, left: int = STEPS) -> None:
-        self._left = left
+    def __init__(self, most: int = STEPS) -> None:
+        self._most = most
+        self.spent = 0
 
     @property
     def are_spent(self) -> bool:
         """Whether nothing is left."""
-        return self._left <= 0
+        return self.spent >= self._most
 
     def spend(self, steps: int = 1) -> bool:
         """Take some steps; return whether there was one left."""
-        had = self._left > 0
-        self._left -= steps
+        had = not self.are_spent
+        self.spent += steps
         return had
 
 
@@ -109,7 +110,7 @@ class Search:
         self._stock = stock
         self._ledger = ledger
         self._at = bin_, strand
-        self._steps = steps
+        self.steps = steps
         self._wishes: Sequence[Wish] = ()
         self._signs: dict[Device, Hashable] = {}
         self.reached = -1, 0
@@ -124,7 +125,7 @@ class Search:
     @property
     def is_given_up(self) -> bool:
         """Whether there may be devices that were not looked at."""
-        return self._steps.are_spent
+        return self.steps.are_spent
 
     def run(self, place: Place, reaches: Sequence[Reach], wishes: Sequence[Wish]) -> Found | None:
         """Return the first devices found, the node being where every one of `reaches` lets it be."""
@@ -191,7 +192,7 @@ class Search:
     def _candidates(self, path: Path, ask: Ask) -> tuple[Sequence[Device], str]:
         """Return the devices that an alternative may be served with, or why it cannot be."""
         suiting = self._stock.suiting(ask)
-        if not self._steps.spend(1 + len(suiting) // _LISTED_PER_STEP):
+        if not self.steps.spend(1 + len(suiting) // _LISTED_PER_STEP):
             return (), _GIVEN_UP
         if ask.count is None:
             why = self._stock.uncertain(ask, path.place)
@@ -211,7 +212,7 @@ class Search:
             device = slot.devices[at]
             if in_vain and self._sign(device, path) in in_vain:
                 continue
-            if not self._steps.spend():
+            if not self.steps.spend():
                 return
             portions = path.offer(ask, device)
             if portions is None or not path.agrees(wish.key, constraints, ask, device):

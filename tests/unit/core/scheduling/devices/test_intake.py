@@ -59,6 +59,10 @@ def template(name: str) -> ResourceClaimTemplate:
     return convert({"metadata": {"name": name, "namespace": "d"}, "spec": spec}, ResourceClaimTemplate)
 
 
+USES_IT: dict[str, Any] = {
+    "containers": [{"name": "app", "resources": {"claims": [{"name": "g"}]}}],
+    "initContainers": [{"name": "first"}],
+}
 NAMED = {"name": "g", "resourceClaimName": "mine"}
 MADE = {"name": "g", "resourceClaimTemplateName": "all"}
 KNOWN: list[Resource] = [claim("mine"), claim("made-1"), template("all")]
@@ -74,6 +78,9 @@ def made(name: str | None) -> dict[str, Any]:
     [
         pytest.param(pod("web"), [], id="no claims"),
         pytest.param(pod("web", NAMED), [("d/mine", False, "mine")], id="a claim by its name"),
+        pytest.param(
+            pod("web", NAMED, **USES_IT), [("d/mine", False, "mine")], id="a claim that its containers use"
+        ),
         pytest.param(
             pod("web", MADE, status=made("made-1")), [("d/made-1", True, "made-1")], id="a claim made for it"
         ),

@@ -252,6 +252,12 @@ def test_all_with_templates_that_make_no_sense() -> None:
             ["a", "b", "a"],
             id="and taking none",
         ),
+        pytest.param(
+            "",
+            asking(exactly("r", adminAccess=True), exactly("s", count=5)),
+            None,
+            id="and helping nobody to more than there is",
+        ),
     ],
 )
 def test_devices_that_are_taken(taken: str, claim: DeviceClaim, expected: list[str] | None) -> None:

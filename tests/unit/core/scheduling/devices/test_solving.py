@@ -313,6 +313,23 @@ def test_a_dearer_machine_may_narrow_a_cheaper_one() -> None:
     assert found.requirements[ZONE].values == {"zone-2"}
 
 
+@pytest.mark.parametrize(
+    ("sold", "expected"),
+    [
+        pytest.param(["zone-1"], ("plain",), id="it is left out"),
+        pytest.param(["zone-1", "zone-2"], ("plain", "own", "other"), id="unless it is sold there, too"),
+    ],
+)
+def test_dearer_types_follow_the_cheapest(sold: list[str], expected: tuple[str, ...]) -> None:
+    """Where the cheapest type must be pinned, dearer ones that are not sold there are no choice."""
+    own = kind("own", sold=offerings(2.0, zones=sold), brings=templates(gpu("a")))
+    other = kind("other", sold=offerings(3.0, zones=sold), brings=templates(gpu("a")))
+    far = sliced(gpu("far"), nodeSelector=zones("zone-2"))
+    plan = solved(want(pod("web"), ONE), pools=[pool("default", PLAIN, own, other)], slices=[far])
+
+    assert plan.new_nodes[0].instance_types == expected
+
+
 def test_a_cheap_type_elsewhere_gives_way() -> None:
     """If the cheapest of equal types is not sold where the device is, another one is taken."""
     cheap = kind("cheap", sold=offerings(1.0, zones=["zone-1"]))
