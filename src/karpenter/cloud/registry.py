@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from karpenter.cloud.surroundings import Connect
 
 GROUP: Final = "karpenter.providers"
-BUILT_IN: Final[Mapping[str, str]] = MappingProxyType({"kwok": "karpenter.cloud.kwok.connect:connect"})
+BUILT_IN: Final[Mapping[str, str]] = MappingProxyType(
+    {"kwok": "karpenter.cloud.kwok.connect:connect", "aws": "karpenter.cloud.aws.connect:connect"}
+)
 """Providers of our own, and where each begins."""
 
 

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
+from botocore.parsers import ResponseParserError
 
 from karpenter.base.aio.bucket import TokenBucket
 from karpenter.cloud.aws.refusals import NoAnswer, NotAllowed, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from karpenter.cloud.aws.session import Clients
 
@@ -39,6 +41,7 @@ READING: Final = (20.0, 100.0)
 """The same for everything that only reads."""
 
 Answer = dict[str, Any]
+T = TypeVar("T")
 
 
 class Aws:
@@ -86,6 +89,10 @@ class Aws:
             for item in page.get(field, ())
         ]
 
+    async def run(self, service: str, work: Callable[[Any], T]) -> T:
+        """Let a function that asks one service a lot do so in one of our threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._run, service, work)
+
     def close(self) -> None:
         """Let the threads go; calls under way are not waited for."""
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -99,13 +106,23 @@ class Aws:
         return self._buckets[figures]
 
     def _call(self, service: str, operation: str, parameters: Mapping[str, Any]) -> Answer:
-        action = f"{service}:{operation}"
-        try:
+        with _in_our_words(f"{service}:{operation}"):
             answer: Answer = self._clients.call(service, operation, parameters)
-        except ClientError as error:
-            raise refusal(action, error.response) from error
-        except NoCredentialsError as error:
-            raise NotAllowed(action=action, code="NoCredentials", message=str(error)) from error
-        except (BotoCoreError, HTTPClientError) as error:
-            raise NoAnswer(action=action, because=error) from error
         return answer
+
+    def _run(self, service: str, work: Callable[[Any], T]) -> T:
+        with _in_our_words(service):
+            return work(self._clients.by_name[service])
+
+
+@contextmanager
+def _in_our_words(action: str) -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        service = action.partition(":")[0]
+        raise refusal(f"{service}:{error.operation_name}", error.response) from error
+    except NoCredentialsError as error:
+        raise NotAllowed(action=action, code="NoCredentials", message=str(error)) from error
+    except (BotoCoreError, HTTPClientError, ResponseParserError) as error:
+        raise NoAnswer(action=action, because=error) from error

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import re
+from io import BytesIO
+from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
@@ -51,10 +53,10 @@ class Front:
             return _refusal(call.service, fault)(environ, start)
         answer = self._answer(account, call, environ, start)
         token = str(call.parameters.get("ClientToken", ""))
-        if isinstance(fault, LoseAnswer) or token in _lost(account):
+        if isinstance(fault, LoseAnswer) or (token and token in _lost(account)):
             _lost(account).add(token)
             list(answer)
-            environ["werkzeug.socket"].close()
+            environ["werkzeug.socket"].shutdown(SHUT_RDWR)
             return []
         return answer
 
@@ -75,7 +77,7 @@ def _lost(account: Account) -> set[str]:
 
 def _call(request: Request, service: str) -> Call:
     body = request.get_data(cache=True)
-    request.environ["wsgi.input"] = _again(body)
+    request.environ["wsgi.input"] = BytesIO(body)
     target = request.headers.get("X-Amz-Target")
     if target:
         return Call(service, target.rpartition(".")[2], json.loads(body or b"{}"))
@@ -85,12 +87,6 @@ def _call(request: Request, service: str) -> Call:
         return Call(service, operation, {"name": named["name"]} if named else {})
     form = dict(parse_qsl(body.decode(), keep_blank_values=True))
     return Call(service, form.get("Action", ""), form)
-
-
-def _again(body: bytes) -> Any:
-    import io  # noqa: PLC0415  only here
-
-    return io.BytesIO(body)
 
 
 def _refusal(service: str, fault: Refuse) -> Response:

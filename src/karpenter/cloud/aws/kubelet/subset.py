@@ -6,7 +6,6 @@ Everything else that a class says about the kubelet is passed on as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +20,8 @@ from karpenter.cloud.aws.kubelet.expressions import (
 from karpenter.cloud.errors import NodeClassNotReady
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from karpenter.api.ec2nodeclass import EC2NodeClass
     from karpenter.cloud.aws.kubelet.expressions import Machine
 
@@ -65,8 +66,8 @@ class KubeletSubset(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Reserved(msgspec.Struct, frozen=True):
     """Amounts that are set aside for the kubelet and for the system, as quantities."""
 
-    kube: Mapping[str, str] = {}
-    system: Mapping[str, str] = {}
+    kube: tuple[tuple[str, str], ...] = ()
+    system: tuple[tuple[str, str], ...] = ()
 
 
 def read_kubelet(node_class: EC2NodeClass) -> KubeletSubset:
@@ -82,7 +83,9 @@ def read_kubelet(node_class: EC2NodeClass) -> KubeletSubset:
         raise NodeClassNotReady(node_class=node_class.name, because=f"spec.kubelet: {error}") from error
 
 
-def _worked_out(entries: Mapping[str, str], machine: Machine, *, expressions: bool) -> dict[str, str]:
+def _worked_out(
+    entries: Mapping[str, str], machine: Machine, *, expressions: bool
+) -> tuple[tuple[str, str], ...]:
     """Return amounts with their expressions worked out; those that cannot be are left out and logged."""
     found: dict[str, str] = {}
     for key, value in entries.items():
@@ -93,4 +96,4 @@ def _worked_out(entries: Mapping[str, str], machine: Machine, *, expressions: bo
                 found[key] = evaluate_amount(key, value, machine)
             except BadExpression as error:
                 log.error("kubelet.expression_dropped", resource=key, error=str(error))  # noqa: TRY400  its words suffice
-    return found
+    return tuple(sorted(found.items()))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.catalogs.ec2.records import Record
 
 _SPOT_PRODUCTS: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
-_PRODUCTS: Final = (("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)"))
+PRODUCTS: Final = (("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)"))
 """Tenancy and product family: of virtual machines, and of bare metal."""
 
 
@@ -71,10 +71,17 @@ def spot_prices(ec2: EC2Client, now: datetime) -> dict[tuple[str, str], float]:
 
 def on_demand_prices(pricing: PricingClient, region: str) -> dict[str, float]:
     """Return the on-demand price of each type in `region`, for Linux."""
+    found: dict[str, float] = {}
+    for tenancy, family in PRODUCTS:
+        found |= prices_of_family(pricing, region, tenancy=tenancy, family=family)
+    return found
+
+
+def prices_of_family(pricing: PricingClient, region: str, *, tenancy: str, family: str) -> dict[str, float]:
+    """Return the on-demand price of each type of one family of products."""
     currency = "CNY" if region.startswith("cn-") else "USD"
     return dict(
         price
-        for tenancy, family in _PRODUCTS
         for product in _products(pricing, region=region, tenancy=tenancy, family=family)
         for price in _prices(product, currency)
     )

@@ -1,0 +1,126 @@
+"""Putting the provider together: the only place where its parts are made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from karpenter.cloud.aws.classes.resolver import Finders, Resolver
+from karpenter.cloud.aws.cluster import Cluster
+from karpenter.cloud.aws.images.finding import Images
+from karpenter.cloud.aws.images.parameters import Parameters
+from karpenter.cloud.aws.instances import Instances
+from karpenter.cloud.aws.launch.fleets import Fleets
+from karpenter.cloud.aws.launch.launcher import Launcher, Workshop
+from karpenter.cloud.aws.launch.ledger import Ledger
+from karpenter.cloud.aws.launch.templates import Templates
+from karpenter.cloud.aws.provider import AwsProvider, Parts
+from karpenter.cloud.aws.resolving.placement_groups import PlacementGroups
+from karpenter.cloud.aws.resolving.profiles import Profiles
+from karpenter.cloud.aws.resolving.reservations import Reservations
+from karpenter.cloud.aws.resolving.security_groups import SecurityGroups
+from karpenter.cloud.aws.resolving.subnets import Subnets
+from karpenter.cloud.aws.types.catalogs import Catalogs
+from karpenter.cloud.aws.types.discovered import Discovered
+from karpenter.cloud.aws.types.prices import Prices
+from karpenter.cloud.aws.types.shop import Shop
+from karpenter.cloud.aws.types.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from karpenter.base.clock import Clock
+    from karpenter.cloud.aws.calls import Aws
+    from karpenter.cloud.aws.settings import AwsSettings
+    from karpenter.cloud.surroundings import ClusterObjects
+
+
+class Assembled(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything, for whoever runs it or has controllers to add."""
+
+    provider: AwsProvider
+    resolver: Resolver
+    shop: Shop
+    prices: Prices
+    templates: Templates
+    profiles: Profiles
+    images: Images
+    parameters: Parameters
+    instances: Instances
+    reservations: Reservations
+    unavailable: Unavailable
+    discovered: Discovered
+    cluster: Cluster
+
+
+def assemble(
+    aws: Aws, settings: AwsSettings, *, objects: ClusterObjects, clock: Clock, chance: Random
+) -> Assembled:
+    """Return the parts, put together; nothing has been asked of AWS yet."""
+    monotonic = clock.monotonic
+    cluster = Cluster(aws, settings, objects, monotonic=monotonic)
+    shop, prices = Shop(aws), Prices(aws, isolated=settings.isolated_vpc)
+    subnets = Subnets(aws, seconds=settings.subnet_refresh, monotonic=monotonic)
+    reservations = Reservations(aws, clock=clock)
+    placement_groups = PlacementGroups(aws, monotonic=monotonic)
+    parameters = Parameters(aws, monotonic=monotonic)
+    images = Images(aws, parameters, clock=clock, seconds=settings.ami_refresh)
+    profiles = Profiles(aws, cluster=settings.cluster, chance=chance, monotonic=monotonic)
+    unavailable, discovered = Unavailable(monotonic=monotonic), Discovered(monotonic=monotonic)
+    templates = Templates(aws, cluster=settings.cluster, monotonic=monotonic)
+    instances = Instances(
+        aws, cluster=settings.cluster, clock=clock, reserved_capacity=settings.reserved_capacity
+    )
+    finders = Finders(
+        subnets=subnets,
+        security_groups=SecurityGroups(aws, monotonic=monotonic),
+        images=images,
+        profiles=profiles,
+        reservations=reservations,
+        placement_groups=placement_groups,
+        cluster=cluster,
+        shop=shop,
+    )
+    workshop = Workshop(
+        settings=settings,
+        clock=clock,
+        cluster=cluster,
+        shop=shop,
+        subnets=subnets,
+        reservations=reservations,
+        templates=templates,
+        fleets=Fleets(aws),
+        instances=instances,
+        unavailable=unavailable,
+    )
+    parts = Parts(
+        settings=settings,
+        region=aws.region,
+        objects=objects,
+        cluster=cluster,
+        shop=shop,
+        catalogs=Catalogs(
+            shop, prices, unavailable=unavailable, reservations=reservations, discovered=discovered
+        ),
+        instances=instances,
+        reservations=reservations,
+        placement_groups=placement_groups,
+        ledger=Ledger(instances, objects, monotonic=monotonic),
+        launcher=Launcher(workshop),
+    )
+    return Assembled(
+        provider=AwsProvider(parts),
+        resolver=Resolver(finders, settings, region=aws.region, clock=clock),
+        shop=shop,
+        prices=prices,
+        templates=templates,
+        profiles=profiles,
+        images=images,
+        parameters=parameters,
+        instances=instances,
+        reservations=reservations,
+        unavailable=unavailable,
+        discovered=discovered,
+        cluster=cluster,
+    )

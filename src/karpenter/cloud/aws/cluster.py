@@ -1,0 +1,135 @@
+"""
+What machines have to know about the cluster that they join, and what images depend on.
+
+What the settings do not say is asked of EKS, once; only the version of Kubernetes is asked again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from karpenter.api.cluster import Service
+from karpenter.cloud.aws.memory import Memory
+from karpenter.cloud.errors import CloudError, CloudUnreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karpenter.cloud.aws.calls import Answer, Aws
+    from karpenter.cloud.aws.settings import AwsSettings
+    from karpenter.cloud.surroundings import ClusterObjects
+
+log = structlog.stdlib.get_logger(__name__)
+
+OLDEST: Final = 26
+NEWEST: Final = 36
+"""Minor versions of Kubernetes 1 that this provider is known to work with."""
+
+_VERSION_KEPT_FOR: Final = 5 * 60.0
+_FOREVER: Final = float("inf")
+_DNS: Final = ("kube-system", "kube-dns")
+
+
+class Joining(msgspec.Struct, frozen=True, kw_only=True):
+    """What a machine needs to join."""
+
+    name: str
+    endpoint: str
+    ca_bundle: str
+    dns: str = ""
+    """The address of the cluster's DNS; empty when it has none that we know."""
+
+
+class Cluster:
+    """Knows the cluster."""
+
+    def __init__(
+        self,
+        aws: Aws,
+        settings: AwsSettings,
+        objects: ClusterObjects,
+        *,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._aws = aws
+        self._settings = settings
+        self._objects = objects
+        self._described: Memory[str, Answer] = Memory(seconds=_VERSION_KEPT_FOR, monotonic=monotonic)
+        self._once: Memory[str, Any] = Memory(seconds=_FOREVER, monotonic=monotonic)
+        self._last_version = ""
+
+    async def joining(self) -> Joining:
+        """
+        Return what machines need to join.
+
+        Raises:
+            CloudError: EKS does not tell.
+        """
+        found: Joining = await self._once.get("joining", self._find_joining)
+        return found
+
+    async def service_cidr(self) -> str:
+        """
+        Return the addresses of services: the IPv4 ones if there are any, else the IPv6 ones.
+
+        Raises:
+            CloudError: EKS does not tell.
+        """
+        found: str = await self._once.get("cidr", self._find_cidr)
+        return found
+
+    async def version(self) -> str:
+        """
+        Return the version of Kubernetes, such as ``1.33``.
+
+        Raises:
+            CloudError: EKS does not tell.
+        """
+        if self._settings.kubernetes_version and not self._settings.eks_control_plane:
+            return self._noted(self._settings.kubernetes_version)
+        return self._noted(str((await self._describe())["version"]))
+
+    def _noted(self, version: str) -> str:
+        if version != self._last_version:
+            self._last_version = version
+            minor = int(version.partition(".")[2])
+            if not OLDEST <= minor <= NEWEST:
+                log.error("kubernetes.untested", version=version, oldest=f"1.{OLDEST}", newest=f"1.{NEWEST}")
+        return version
+
+    async def _find_joining(self) -> Joining:
+        settings = self._settings
+        endpoint, bundle = settings.cluster_endpoint, settings.cluster_ca_bundle
+        if not (endpoint and bundle):
+            told = await self._describe()
+            endpoint = endpoint or told.get("endpoint", "")
+            bundle = bundle or told.get("certificateAuthority", {}).get("data", "")
+        if not endpoint:
+            raise CloudUnreachable(f"EKS does not tell the endpoint of cluster {settings.cluster}")
+        return Joining(name=settings.cluster, endpoint=endpoint, ca_bundle=bundle, dns=await self._find_dns())
+
+    async def _find_dns(self) -> str:
+        try:
+            services = await self._objects.list(Service)
+        except CloudError as error:
+            log.warning("kube_dns.unknown", error=str(error))
+            return ""
+        return next((each.spec.cluster_ip for each in services if (each.namespace, each.name) == _DNS), "")
+
+    async def _find_cidr(self) -> str:
+        network = (await self._describe()).get("kubernetesNetworkConfig", {})
+        found = network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr")
+        if not found:
+            raise CloudUnreachable(f"EKS does not tell the service addresses of {self._settings.cluster}")
+        return str(found)
+
+    async def _describe(self) -> Answer:
+        return await self._described.get("", self._ask)
+
+    async def _ask(self) -> Answer:
+        answer = await self._aws.ask("eks", "DescribeCluster", name=self._settings.cluster)
+        cluster: Answer = answer["cluster"]
+        return cluster

@@ -1,0 +1,261 @@
+"""
+Instances: what EC2 says about machines, looked up and ended in batches.
+
+EC2 forgets for a moment what it has just launched. So an instance that we launched ourselves counts as there
+until EC2 has shown it once, or a minute has passed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from karpenter.api.labels import NODEPOOL, ON_DEMAND, RESERVED, SPOT
+from karpenter.cloud.aws.batching import Batch, Window
+from karpenter.cloud.aws.memory import Memory
+from karpenter.cloud.aws.refusals import Missing, Refused
+from karpenter.cloud.aws.resolving.selecting import where
+from karpenter.cloud.aws.words import CLUSTER_TAG, DEFAULT_TENANCY, NODE_CLASS_LABEL
+from karpenter.cloud.errors import CloudError, MachineNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karpenter.base.clock import Clock
+    from karpenter.cloud.aws.calls import Answer, Aws
+
+log = structlog.stdlib.get_logger(__name__)
+
+ALIVE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
+LEAVING: Final = frozenset({"shutting-down", "terminated"})
+
+_PAGE: Final = 1000
+_FRESH_FOR: Final = 60.0
+_WINDOW: Final = Window(idle=0.1, most=500)
+_PROVIDER_ID: Final = re.compile(r"[^:]*:///(?P<zone>[^/]+)/(?P<id>i-[0-9a-z]+)")
+_RESERVATION_TYPES: Final = {"capacity-block": "capacity-block"}
+_INTERRUPTIBLE: Final = "interruptible-capacity-reservation"
+_EFA: Final = frozenset({"efa", "efa-only"})
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine of ours on EC2."""
+
+    id: str
+    instance_type: str
+    zone: str
+    image: str = ""
+    state: str = "pending"
+    launched: datetime
+    capacity_type: str = ON_DEMAND
+    subnet: str = ""
+    security_groups: frozenset[str] = frozenset()
+    tags: Mapping[str, str] = {}
+    reservation: str = ""
+    reservation_type: str = ""
+    interruptible: bool = False
+    tenancy: str = DEFAULT_TENANCY
+    group: str = ""
+    partition: int = 0
+    efa: int = 0
+    """Network interfaces that speak EFA."""
+
+    profile: str = ""
+
+    @property
+    def provider_id(self) -> str:
+        """What its node calls it."""
+        return f"aws:///{self.zone}/{self.id}"
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it is on its way out."""
+        return self.state in LEAVING
+
+
+def instance_id(provider_id: str) -> str:
+    """
+    Return the id of an instance that a provider id names.
+
+    Raises:
+        MachineNotFound: it names none, so that there is no such machine.
+    """
+    match = _PROVIDER_ID.fullmatch(provider_id)
+    if match is None:
+        raise MachineNotFound(provider_id)
+    return match["id"]
+
+
+class Instances:
+    """Looks instances up, and ends them."""
+
+    def __init__(self, aws: Aws, *, cluster: str, clock: Clock, reserved_capacity: bool = True) -> None:
+        self._aws = aws
+        self._cluster = cluster
+        self._reserved_capacity = reserved_capacity
+        self._fresh: Memory[str, Instance] = Memory(seconds=_FRESH_FOR, monotonic=clock.monotonic)
+        self._describe: Batch[str, Instance] = Batch(_WINDOW, self._describe_all)
+        self._terminate: Batch[str, str] = Batch(_WINDOW, self._terminate_all)
+
+    async def get(self, number: str) -> Instance:
+        """
+        Return an instance as it is now.
+
+        Raises:
+            MachineNotFound: it is gone, or never was, or is another cluster's.
+        """
+        try:
+            found = await self._describe.ask(number)
+        except MachineNotFound:
+            fresh = self._fresh.peek(number)
+            if fresh is None:
+                raise
+            return fresh
+        if found.tags.get(CLUSTER_TAG) != self._cluster:
+            raise MachineNotFound(number)
+        return found
+
+    async def all(self) -> tuple[Instance, ...]:
+        """Return every instance of the cluster that is not gone."""
+        told = await self._aws.every(
+            "ec2",
+            "DescribeInstances",
+            "Reservations",
+            Filters=[
+                where("tag-key", NODEPOOL),
+                where("tag-key", NODE_CLASS_LABEL),
+                where(f"tag:{CLUSTER_TAG}", self._cluster),
+                where("instance-state-name", *ALIVE),
+            ],
+            MaxResults=_PAGE,
+        )
+        found = {each.id: each for each in self._read(told) if _is_ours(each)}
+        for number in found:
+            self._fresh.forget(number)
+        found |= dict(self._fresh.items())
+        return tuple(found[number] for number in sorted(found))
+
+    async def terminate(self, instance: Instance) -> None:
+        """Begin the end of an instance, if it has not begun."""
+        if not instance.leaving:
+            await self._terminate.ask(instance.id)
+        self._fresh.forget(instance.id)
+
+    def note(self, instance: Instance) -> None:
+        """Remember an instance that was just launched, until EC2 shows it."""
+        self._fresh.put(instance.id, instance)
+
+    async def _describe_all(self, numbers: Sequence[str]) -> list[Instance | BaseException]:
+        found: dict[str, Instance | BaseException] = {}
+        try:
+            found |= await self._describe_some(numbers)
+        except Refused:  # one that is unknown spoils it for all
+            log.debug("instances.described_one_by_one", count=len(numbers))
+        missing = [number for number in dict.fromkeys(numbers) if number not in found]
+        single = await asyncio.gather(*map(self._describe_one, missing))
+        found |= dict(zip(missing, single, strict=True))
+        for number in numbers:
+            if isinstance(found[number], Instance):
+                self._fresh.forget(number)
+        return [found[number] for number in numbers]
+
+    async def _describe_one(self, number: str) -> Instance | BaseException:
+        try:
+            found = await self._describe_some([number])
+        except Missing:
+            return MachineNotFound(number)
+        except CloudError as error:
+            return error
+        return found.get(number, MachineNotFound(number))
+
+    async def _describe_some(self, numbers: Sequence[str]) -> dict[str, Instance]:
+        told = await self._aws.every(
+            "ec2",
+            "DescribeInstances",
+            "Reservations",
+            InstanceIds=list(dict.fromkeys(numbers)),
+            Filters=[where("instance-state-name", *ALIVE)],
+        )
+        return {each.id: each for each in self._read(told)}
+
+    async def _terminate_all(self, numbers: Sequence[str]) -> list[str | BaseException]:
+        done: dict[str, str | BaseException] = {}
+        try:
+            done |= await self._terminate_some(numbers)
+        except Refused:  # as above
+            log.debug("instances.terminated_one_by_one", count=len(numbers))
+        missing = [number for number in dict.fromkeys(numbers) if number not in done]
+        single = await asyncio.gather(*map(self._terminate_one, missing))
+        done |= dict(zip(missing, single, strict=True))
+        return [done[number] for number in numbers]
+
+    async def _terminate_one(self, number: str) -> str | BaseException:
+        try:
+            done = await self._terminate_some([number])
+        except Missing:
+            return MachineNotFound(number)
+        except CloudError as error:
+            return error
+        return done.get(number, "terminating")
+
+    async def _terminate_some(self, numbers: Sequence[str]) -> dict[str, str]:
+        answer = await self._aws.ask("ec2", "TerminateInstances", InstanceIds=list(dict.fromkeys(numbers)))
+        states = {
+            each["InstanceId"]: each.get("CurrentState", {}).get("Name", "")
+            for each in answer.get("TerminatingInstances", ())
+        }
+        return {number: state for number, state in states.items() if state in LEAVING}
+
+    def _read(self, reservations: Sequence[Answer]) -> list[Instance]:
+        return [
+            _instance(each, reserved_capacity=self._reserved_capacity)
+            for reservation in reservations
+            for each in reservation.get("Instances", ())
+        ]
+
+
+def _is_ours(instance: Instance) -> bool:
+    return NODEPOOL in instance.tags and NODE_CLASS_LABEL in instance.tags
+
+
+def _instance(told: Answer, *, reserved_capacity: bool) -> Instance:
+    placement = told.get("Placement", {})
+    lifecycle = told.get("InstanceLifecycle", "")
+    reservation = told.get("CapacityReservationId", "")
+    capacity_type = _capacity_type(told, reserved_capacity=reserved_capacity)
+    interfaces = told.get("NetworkInterfaces", ())
+    return Instance(
+        id=told["InstanceId"],
+        instance_type=told["InstanceType"],
+        zone=placement.get("AvailabilityZone", ""),
+        image=told.get("ImageId", ""),
+        state=told.get("State", {}).get("Name", "pending"),
+        launched=told["LaunchTime"],
+        capacity_type=capacity_type,
+        subnet=told.get("SubnetId", ""),
+        security_groups=frozenset(each["GroupId"] for each in told.get("SecurityGroups", ())),
+        tags={each["Key"]: each["Value"] for each in told.get("Tags", ())},
+        reservation=reservation,
+        reservation_type=_RESERVATION_TYPES.get(lifecycle, "default") if reservation else "",
+        interruptible=lifecycle == _INTERRUPTIBLE,
+        tenancy=placement.get("Tenancy") or DEFAULT_TENANCY,
+        group=placement.get("GroupId", "") or "",
+        partition=placement.get("PartitionNumber", 0) or 0,
+        efa=sum(1 for each in interfaces if each.get("InterfaceType") in _EFA),
+        profile=told.get("IamInstanceProfile", {}).get("Arn", "").rpartition("/")[2],
+    )
+
+
+def _capacity_type(told: Answer, *, reserved_capacity: bool) -> str:
+    if told.get("SpotInstanceRequestId") or told.get("InstanceLifecycle") == SPOT:
+        return SPOT
+    said = told.get("CapacityReservationSpecification", {}).get("CapacityReservationPreference")
+    if reserved_capacity and told.get("CapacityReservationId") and said == "capacity-reservations-only":
+        return RESERVED
+    return ON_DEMAND

@@ -1,0 +1,274 @@
+"""
+The provider for AWS: the promises of a cloud provider, kept with EC2.
+
+It has no opinions of its own. What it remembers is a cache, or what failed lately; whatever must survive a
+restart stands in the tags of instances, or in Kubernetes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.labels import NODEPOOL
+from karpenter.api.nodepool import NodePool
+from karpenter.api.overlay import NodeOverlay
+from karpenter.cloud.aws import drift
+from karpenter.cloud.aws.cluster import Cluster
+from karpenter.cloud.aws.instances import Instances, instance_id
+from karpenter.cloud.aws.launch.launcher import Launch, Launcher
+from karpenter.cloud.aws.launch.ledger import Ledger
+from karpenter.cloud.aws.launch.outcomes import LostAnswer
+from karpenter.cloud.aws.machines import annotations_of, machine_of
+from karpenter.cloud.aws.resolving.placement_groups import PlacementGroups
+from karpenter.cloud.aws.resolving.reservations import Reservations
+from karpenter.cloud.aws.settings import AwsSettings
+from karpenter.cloud.aws.types.catalogs import Catalogs
+from karpenter.cloud.aws.types.shop import Shop
+from karpenter.cloud.aws.types.traits import traits_of
+from karpenter.cloud.aws.words import NODE_CLASS_LABEL
+from karpenter.cloud.errors import (
+    CloudError,
+    CloudUnreachable,
+    InsufficientCapacity,
+    LaunchFailed,
+    LaunchRefused,
+    MachineNotFound,
+    NodeClassNotReady,
+)
+from karpenter.cloud.interface import NodeClassKind, RepairPolicy
+from karpenter.cloud.surroundings import ClusterObjects
+from karpenter.core.scheduling.intake.overlays import accepted, overlay, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.cloud.aws.instances import Instance
+    from karpenter.cloud.aws.types.traits import Traits
+    from karpenter.cloud.interface import Machine
+    from karpenter.core.model.catalog import Catalog
+
+NODE_CLASS: Final = NodeClassKind(EC2NodeClass.api_version.partition("/")[0], EC2NodeClass.kind)
+
+
+def _policy(condition: str, status: str, minutes: int) -> RepairPolicy:
+    return RepairPolicy(
+        condition_type=condition, condition_status=status, toleration=timedelta(minutes=minutes)
+    )
+
+
+REPAIRS: Final = (
+    _policy("Ready", "False", 30),
+    _policy("Ready", "Unknown", 30),
+    _policy("AcceleratedHardwareReady", "False", 10),
+    _policy("StorageReady", "False", 30),
+    _policy("NetworkingReady", "False", 30),
+    _policy("KernelReady", "False", 30),
+    _policy("ContainerRuntimeReady", "False", 30),
+)
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the provider is made of."""
+
+    settings: AwsSettings
+    region: str
+    objects: ClusterObjects
+    cluster: Cluster
+    shop: Shop
+    catalogs: Catalogs
+    instances: Instances
+    reservations: Reservations
+    placement_groups: PlacementGroups
+    ledger: Ledger
+    launcher: Launcher
+
+
+class AwsProvider:
+    """Turns claims into EC2 instances, for one cluster."""
+
+    name: str = "aws"
+    node_classes = (NODE_CLASS,)
+    repair_policies = REPAIRS
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self._busy: dict[str, asyncio.Lock] = {}
+        self._ending: dict[str, str] = {}
+
+    async def launch(self, claim: NodeClaim) -> Machine:
+        """Start the machine that suits a claim best, or return the one that the claim has."""
+        uid = claim.metadata.uid
+        lock = self._busy.setdefault(uid, asyncio.Lock())
+        try:
+            async with lock:
+                return await self._launch(claim)
+        except CloudUnreachable as error:
+            raise LaunchFailed(str(error)) from error
+        except (LostAnswer, asyncio.CancelledError):
+            self.parts.ledger.lost(uid)
+            raise
+        finally:
+            if not lock.locked():
+                self._busy.pop(uid, None)
+
+    async def terminate(self, provider_id: str) -> None:
+        """Begin the end of a machine."""
+        number = instance_id(provider_id)
+        try:
+            instance = await self.parts.instances.get(number)
+            await self.parts.instances.terminate(instance)
+        except MachineNotFound:
+            self.parts.ledger.forget(number)
+            reservation = self._ending.pop(number, "")
+            if reservation:
+                self.parts.reservations.ended(reservation)
+            raise MachineNotFound(provider_id) from None
+        if instance.reservation:
+            self._ending[number] = instance.reservation
+
+    async def get(self, provider_id: str) -> Machine:
+        """Return a machine as it is now."""
+        (machine,) = await self._machines([await self._instance(provider_id)])
+        return machine
+
+    async def list(self) -> tuple[Machine, ...]:
+        """Return all machines of the cluster."""
+        return await self._machines(await self.parts.instances.all())
+
+    async def catalog(self, pool: NodePool) -> Catalog:
+        """Return everything that a pool may buy, what failed lately marked as not available."""
+        name = pool.spec.template.spec.node_class_ref.name
+        node_class = await self.parts.objects.get(EC2NodeClass, name)
+        if node_class is None:
+            raise NodeClassNotReady(node_class=name, because="it does not exist")
+        _, catalog = await self._sold_to(node_class)
+        return catalog
+
+    async def drift(self, claim: NodeClaim) -> str:
+        """Return why a machine is not what its class asks for, in the order of what matters most."""
+        instance = await self._instance(claim.status.provider_id)
+        node_class = await self.parts.objects.get(EC2NodeClass, claim.spec.node_class_ref.name)
+        if node_class is None:
+            return ""
+        reason = drift.class_drift(claim, node_class)
+        if reason:
+            return reason
+        _, catalog = await self._sold_to(node_class)
+        kind = catalog.by_name.get(instance.instance_type)
+        group = await self.parts.placement_groups.last_known(node_class.spec.placement_group_selector)
+        return (
+            drift.image_drift(claim, instance, node_class, kind)
+            or drift.network_drift(instance, node_class)
+            or drift.reservation_drift(instance, node_class)
+            or drift.placement_drift(claim, group)
+        )
+
+    async def _launch(self, claim: NodeClaim) -> Machine:
+        uid = claim.metadata.uid
+        existing = await self.parts.ledger.find(uid)
+        if existing is not None:
+            (machine,) = await self._machines([existing])
+            return machine
+        node_class = await self._ready_class(claim)
+        joining = await self.parts.cluster.joining()
+        traits, catalog = await self._sold_to(node_class)
+        launch = Launch(
+            claim=claim,
+            node_class=node_class,
+            traits=traits,
+            catalog=await self._overlaid(catalog, claim),
+        )
+        instance = await self.parts.launcher.launch(launch)
+        self.parts.ledger.note(uid, instance.id)
+        return machine_of(
+            instance,
+            claim_uid=uid,
+            kind=launch.catalog.by_name.get(instance.instance_type),
+            sold=self.parts.shop.types.get(instance.instance_type),
+            traits=traits,
+            annotations=annotations_of(node_class, ca_bundle=joining.ca_bundle, profile=instance.profile),
+        )
+
+    async def _ready_class(self, claim: NodeClaim) -> EC2NodeClass:
+        name = claim.spec.node_class_ref.name
+        found = await self.parts.objects.get(EC2NodeClass, name)
+        if found is None or found.metadata.deletion_timestamp is not None:
+            raise InsufficientCapacity(because=f"node class {name} does not exist, or is being deleted")
+        ready = next((each for each in found.status.conditions if each.type == "Ready"), None)
+        if ready is None or ready.status == "Unknown":
+            raise LaunchRefused(
+                reason="NodeClassReadinessUnknown",
+                message=f"node class {name} does not say yet if it is ready",
+            )
+        if ready.status != "True":
+            raise NodeClassNotReady(node_class=name, because=ready.message or ready.reason)
+        if ready.observed_generation != found.metadata.generation:
+            raise NodeClassNotReady(node_class=name, because="its last change has not been looked at yet")
+        return found
+
+    async def _sold_to(self, node_class: EC2NodeClass) -> tuple[Traits, Catalog]:
+        group = await self.parts.placement_groups.last_known(node_class.spec.placement_group_selector)
+        traits = traits_of(node_class, settings=self.parts.settings, region=self.parts.region, group=group)
+        return traits, self.parts.catalogs.catalog(traits, node_class=node_class.name)
+
+    async def _instance(self, provider_id: str) -> Instance:
+        try:
+            return await self.parts.instances.get(instance_id(provider_id))
+        except MachineNotFound:
+            raise MachineNotFound(provider_id) from None
+
+    async def _machines(self, instances: Iterable[Instance]) -> tuple[Machine, ...]:
+        """Return instances as machines, with as much as their classes let us know."""
+        known: dict[str, tuple[Traits, Catalog] | None] = {}
+        machines = []
+        for instance in instances:
+            name = instance.tags.get(NODE_CLASS_LABEL, "")
+            if name not in known:
+                known[name] = await self._known(name)
+            held = known[name]
+            traits, catalog = held if held is not None else (None, None)
+            machines.append(
+                machine_of(
+                    instance,
+                    claim_uid=self.parts.ledger.claim_of(instance.id),
+                    kind=catalog.by_name.get(instance.instance_type) if catalog is not None else None,
+                    sold=self.parts.shop.types.get(instance.instance_type),
+                    traits=traits,
+                )
+            )
+        return tuple(machines)
+
+    async def _known(self, node_class: str) -> tuple[Traits, Catalog] | None:
+        found = await self.parts.objects.get(EC2NodeClass, node_class) if node_class else None
+        if found is None:
+            return None
+        try:
+            return await self._sold_to(found)
+        except CloudError:
+            return None
+
+    async def _overlaid(self, catalog: Catalog, claim: NodeClaim) -> Catalog:
+        """Return a catalogue with the corrections that users have made for the pool of a claim."""
+        name = claim.metadata.labels.get(NODEPOOL, "")
+        if not self.parts.settings.node_overlay or not name:
+            return catalog
+        overlays = await self.parts.objects.list(NodeOverlay)
+        if not overlays:
+            return catalog
+        corrections, _ = read(overlays, catalog.label_rules)
+        pools = {
+            pool.name: (pool.spec.template.metadata.labels, (await self.catalog(pool)).types)
+            for pool in await self.parts.objects.list(NodePool)
+            if pool.spec.template.spec.node_class_ref.kind == EC2NodeClass.kind
+        }
+        if name not in pools:
+            return catalog
+        kept, _ = accepted(corrections, pools)
+        corrected = overlay(name, pools[name][0], catalog.types, kept)
+        return msgspec.structs.replace(catalog, types=corrected.types)

@@ -1,0 +1,98 @@
+"""
+What failed lately: offerings, capacity types as a whole, and subnets without addresses.
+
+EC2 says that something cannot be had only when a launch fails. It is then skipped for a few minutes, so that
+the next decision buys something else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+REMEMBERED: Final = 180.0
+"""Seconds for which something that failed is skipped."""
+
+
+class Place(msgspec.Struct, frozen=True, order=True):
+    """A place where a launch can fail: an offering, perhaps within a placement group and a partition."""
+
+    instance_type: str
+    zone: str
+    capacity_type: str
+    group: str = ""
+    partition: str = ""
+
+
+class Marks(msgspec.Struct, frozen=True):
+    """What is skipped at one moment."""
+
+    offerings: frozenset[Place] = frozenset()
+    capacity_types: frozenset[str] = frozenset()
+    subnets: frozenset[str] = frozenset()
+
+    def skips(self, place: Place, subnets: Iterable[str]) -> bool:
+        """Say whether an offering is skipped, whose zone has these subnets."""
+        if place.capacity_type in self.capacity_types:
+            return True
+        places = {place, _without_partition(place), _without_group(place)}
+        if not self.offerings.isdisjoint(places):
+            return True
+        held = tuple(subnets)
+        return bool(held) and self.subnets.issuperset(held)
+
+
+NOTHING: Final = Marks()
+
+
+class Unavailable:
+    """Remembers what failed."""
+
+    def __init__(self, *, monotonic: Callable[[], float], remembered: float = REMEMBERED) -> None:
+        self._monotonic = monotonic
+        self._remembered = remembered
+        self._until: dict[Place | tuple[str, str], float] = {}
+        self._shown = NOTHING
+
+    def mark(self, places: Iterable[Place]) -> None:
+        """Skip offerings from now on."""
+        self._mark(places)
+
+    def mark_capacity_type(self, capacity_type: str) -> None:
+        """Skip everything of a capacity type from now on."""
+        self._mark([("capacity type", capacity_type)])
+
+    def mark_subnet(self, subnet: str) -> None:
+        """Skip a subnet from now on."""
+        self._mark([("subnet", subnet)])
+
+    def now(self) -> Marks:
+        """Return what is skipped at this moment; the same value until that changes."""
+        now = self._monotonic()
+        self._until = {key: until for key, until in self._until.items() if until > now}
+        marks = Marks(
+            offerings=frozenset(each for each in self._until if isinstance(each, Place)),
+            capacity_types=self._named("capacity type"),
+            subnets=self._named("subnet"),
+        )
+        if marks != self._shown:
+            self._shown = marks
+        return self._shown
+
+    def _named(self, kind: str) -> frozenset[str]:
+        return frozenset(each[1] for each in self._until if isinstance(each, tuple) and each[0] == kind)
+
+    def _mark(self, keys: Iterable[Place | tuple[str, str]]) -> None:
+        self._until.update(dict.fromkeys(keys, self._monotonic() + self._remembered))
+
+
+def _without_partition(place: Place) -> Place:
+    return msgspec.structs.replace(place, partition="")
+
+
+def _without_group(place: Place) -> Place:
+    return msgspec.structs.replace(place, group="", partition="")

@@ -1,0 +1,151 @@
+"""The embedded AWS as the contract suite sees it."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from random import Random
+
+import msgspec
+
+from karpenter.api.ec2.status import SecurityGroup
+from karpenter.api.ec2.terms import AMISelectorTerm, SecurityGroupSelectorTerm, SubnetSelectorTerm
+from karpenter.api.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
+from karpenter.api.meta import Condition, ObjectMeta
+from karpenter.api.nodeclaim import NodeClassReference
+from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, PoolTemplateSpec
+from karpenter.base.aio.virtual import VirtualClock
+from karpenter.cloud.aws.assembly import Assembled, assemble
+from karpenter.cloud.aws.calls import Aws
+from karpenter.cloud.aws.settings import read_settings
+from karpenter.cloud.interface import CloudProvider, Machine
+from karpenter.cloud.offerings import OfferingName
+from karpenter.local.aws.account import Account, Shelf
+from karpenter.local.aws.estate import DISCOVERY, Estate
+from karpenter.local.aws.faults import LoseAnswer
+from karpenter.local.aws.server import EmbeddedAws
+from karpenter.testing.cluster_objects import ObjectsInMemory
+from tests.unit.cloud.aws.world import clients_for
+
+TYPES = ("c6g.large", "c5.large", "m5.large", "m5.xlarge", "m5.metal", "r5.large", "t3.large", "p5.48xlarge")
+
+
+class AwsLaboratory:
+    """An account of the embedded AWS, and providers for clusters in it."""
+
+    def __init__(self, embedded: EmbeddedAws, account: Account) -> None:
+        self._embedded = embedded
+        self._account = account
+        self.clients = clients_for(embedded, account)
+        self._open: list[Aws] = []
+        self.objects = ObjectsInMemory()
+        self.clock = VirtualClock()
+        self.node_class = "default"
+        reference = NodeClassReference(group="karpenter.k8s.aws", kind="EC2NodeClass", name="default")
+        template = NodeClaimTemplate(spec=PoolTemplateSpec(node_class_ref=reference))
+        self.pool = NodePool(metadata=ObjectMeta(name="default"), spec=NodePoolSpec(template=template))
+
+    async def start(self) -> None:
+        """Build the estate of the cluster, and resolve its class."""
+        Estate(self._account, self.clients.by_name, "ours").build()
+        made = await self._begin("ours")
+        self.provider: CloudProvider = made.provider
+        terms = {DISCOVERY: "ours"}
+        node_class = EC2NodeClass(
+            metadata=ObjectMeta(name="default", uid="class-uid", generation=1),
+            spec=EC2NodeClassSpec(
+                role="KarpenterNodeRole-ours",
+                ami_selector_terms=(AMISelectorTerm(alias="al2023@latest"),),
+                subnet_selector_terms=(SubnetSelectorTerm(tags=terms),),
+                security_group_selector_terms=(SecurityGroupSelectorTerm(tags=terms),),
+            ),
+        )
+        resolved = await made.resolver.resolve(node_class)
+        assert resolved.errors == ()
+        self.objects.put(msgspec.structs.replace(node_class, status=resolved.status))
+
+    def close(self) -> None:
+        """Let the threads go."""
+        for aws in self._open:
+            aws.close()
+        self._embedded.close_account(self._account)
+
+    async def _begin(self, cluster: str) -> Assembled:
+        aws = Aws(self.clients)
+        self._open.append(aws)
+        given = {"CLUSTER_ENDPOINT": "https://ours", "CLUSTER_CA_BUNDLE": "Q0E=", "KUBERNETES_VERSION": "1.33"}
+        made = assemble(
+            aws,
+            read_settings(cluster, given),
+            objects=self.objects,
+            clock=self.clock,
+            chance=Random(7),  # noqa: S311  chance that can be repeated
+        )
+        await made.shop.refresh()
+        await made.prices.refresh_spot(self.clock.now())
+        return made
+
+    async def restarted(self) -> CloudProvider:
+        """Return a provider that remembers nothing."""
+        return (await self._begin("ours")).provider
+
+    async def other_cluster(self) -> CloudProvider:
+        """Return a provider of another cluster in the same account."""
+        Estate(self._account, self.clients.by_name, "theirs").build()
+        return (await self._begin("theirs")).provider
+
+    async def sell_out(self, offerings: Iterable[OfferingName]) -> None:
+        """Empty the shelves."""
+        for each in offerings:
+            self._account.sell_out(
+                Shelf(
+                    capacity_type=each.capacity_type, instance_type=each.instance_type, zone=each.zone
+                )
+            )
+
+    async def lose_next_answer(self) -> None:
+        """Lose the answer of the next launch."""
+        self._account.faults.next("CreateFleet", LoseAnswer())
+
+    async def drift(self, machine: Machine) -> str:
+        """Let the class find another security group."""
+        del machine
+        found = await self._class()
+        groups = (SecurityGroup(id="sg-other", name="other"),)
+        self._put(msgspec.structs.replace(found, status=_changed(found, security_groups=groups)))
+        return "SecurityGroupDrift"
+
+    async def spoil_class(self) -> None:
+        """Let the class say that it is not ready."""
+        found = await self._class()
+        spoiled = Condition(type="Ready", status="False", reason="Spoiled", observed_generation=1)
+        self._put(msgspec.structs.replace(found, status=_changed(found, conditions=(spoiled,))))
+
+    async def interrupt(self, machine: Machine) -> None:
+        """Announce the end of a machine."""
+        raise NotImplementedError(f"nobody announces the end of {machine.provider_id} yet")
+
+    async def wait(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        await self.clock.sleep(seconds)
+
+    async def _class(self) -> EC2NodeClass:
+        found = await self.objects.get(EC2NodeClass, "default")
+        assert found is not None
+        return found
+
+    def _put(self, node_class: EC2NodeClass) -> None:
+        self.objects.put(node_class)
+
+
+def _changed(node_class: EC2NodeClass, **changes: object) -> object:
+    return msgspec.structs.replace(node_class.status, **changes)
+
+
+@asynccontextmanager
+async def aws_laboratory(embedded: EmbeddedAws) -> AsyncIterator[AwsLaboratory]:
+    """Open an account, and close it."""
+    laboratory = AwsLaboratory(embedded, embedded.account(types=TYPES))
+    try:
+        await laboratory.start()
+        yield laboratory
+    finally:
+        laboratory.close()

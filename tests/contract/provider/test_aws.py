@@ -1,0 +1,22 @@
+"""The provider for AWS, held to the promises of every provider, on the embedded AWS."""
+
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from karpenter.base.aio.virtual import run_virtual
+from karpenter.testing.provider_contract import Laboratory, ProviderContract
+from tests.contract.provider.aws import aws_laboratory
+from tests.unit.cloud.aws.world import embedded
+
+
+class TestAws(ProviderContract):
+    """EC2 keeps the promises of a provider."""
+
+    def laboratory(self) -> AbstractAsyncContextManager[Laboratory]:
+        """Return a fresh account."""
+        return aws_laboratory(embedded())
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a test in virtual time; the SDK's own is real."""
+        run_virtual(work)
