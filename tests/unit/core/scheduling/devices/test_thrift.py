@@ -6,10 +6,19 @@ from typing import Any
 
 import pytest
 
+from karpenter.api.labels import INSTANCE_TYPE
 from karpenter.core.scheduling.problem import Options
 from karpenter.testing.builders import node, pod, pool
 from tests.unit.core.scheduling.devices.clusters import kind, outcome, shared, solved, want
-from tests.unit.core.scheduling.devices.hardware import asking, exactly, gpu, sliced, templates
+from tests.unit.core.scheduling.devices.hardware import (
+    asking,
+    exactly,
+    first_of,
+    gpu,
+    model,
+    sliced,
+    templates,
+)
 
 ONE = asking(exactly())
 
@@ -100,3 +109,42 @@ def test_a_bound_that_nobody_has_worked_out() -> None:
 
     assert plan.cost.lower_bound == pytest.approx(0.25 * 0.6)
     assert plan.cost.hourly == pytest.approx(10.0 * 0.6)
+
+
+FIRST, SECOND = gpu("d1", model="d1"), gpu("d2", model="d2")
+TINY = kind("tiny", cpu=1, price=0.1)
+BIG = kind("big", cpu=16, price=9.0, brings=templates(gpu("own", model="own")))
+RATHER = asking(first_of("r", exactly("x", model("own")), exactly("y")))
+
+
+@pytest.mark.parametrize(
+    ("second", "fourth"),
+    [
+        pytest.param({}, {INSTANCE_TYPE: "plain"}, id="a machine that got the device once it was given back"),
+        pytest.param({INSTANCE_TYPE: "plain"}, {"on": "node"}, id="a node that got it"),
+    ],
+)
+def test_a_run_that_cannot_be_repeated(second: dict[str, str], fourth: dict[str, str]) -> None:
+    """
+    Packing others by price starts from the same devices, or is left alone.
+
+    The first pod's claim holds d1 until the third pod settles what it becomes, so the second
+    pod has d2 and the fourth gets d1. Had the claim been settled from the start, the second pod
+    would have d1, and nothing would be left for the fourth, which wants no other.
+    """
+    plain = kind("plain", price=1.0)
+    wants = [
+        want(pod("first", cpu="3500m"), RATHER),
+        want(pod("second", cpu="3", on=second or {"on": "node"}), ONE),
+        want(pod("third", cpu="2", on={INSTANCE_TYPE: "big"})),
+        want(pod("fourth", cpu="1", on=fourth), asking(exactly("r", model("d1")))),
+        *(want(pod(f"tiny-{n}", cpu="400m", on={INSTANCE_TYPE: "tiny"})) for n in range(3)),
+    ]
+    plan = solved(
+        *wants,
+        pools=[pool("default", plain, BIG, TINY)],
+        nodes=[node("n1", free={"cpu": "3200m"}, node_labels={"on": "node"})],
+        slices=[sliced(FIRST, SECOND)],
+    )
+
+    assert not plan.refusals
