@@ -2,6 +2,8 @@
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import cache
+from itertools import count
 from random import Random
 
 import msgspec
@@ -15,26 +17,36 @@ from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, Po
 from karpenter.base.aio.virtual import VirtualClock
 from karpenter.cloud.aws.assembly import Assembled, assemble
 from karpenter.cloud.aws.calls import Aws
+from karpenter.cloud.aws.session import Clients
 from karpenter.cloud.aws.settings import read_settings
 from karpenter.cloud.interface import CloudProvider, Machine
 from karpenter.cloud.offerings import OfferingName
 from karpenter.local.aws.account import Account, Shelf
 from karpenter.local.aws.estate import DISCOVERY, Estate
 from karpenter.local.aws.faults import LoseAnswer
-from karpenter.local.aws.server import EmbeddedAws
 from karpenter.testing.cluster_objects import ObjectsInMemory
-from tests.unit.cloud.aws.world import clients_for
+from tests.unit.cloud.aws.world import clients_for, embedded
 
 TYPES = ("c6g.large", "c5.large", "m5.large", "m5.xlarge", "m5.metal", "r5.large", "t3.large", "p5.48xlarge")
 
 
-class AwsLaboratory:
-    """An account of the embedded AWS, and providers for clusters in it."""
+NUMBERS = count(1)
 
-    def __init__(self, embedded: EmbeddedAws, account: Account) -> None:
-        self._embedded = embedded
-        self._account = account
-        self.clients = clients_for(embedded, account)
+
+@cache
+def account() -> tuple[Account, Clients]:
+    """Return the account that all laboratories are in, each with clusters of its own, and its clients."""
+    made = embedded().account(types=TYPES)
+    return made, clients_for(embedded(), made)
+
+
+class AwsLaboratory:
+    """Clusters in an account of the embedded AWS, and their providers."""
+
+    def __init__(self) -> None:
+        self._account, self.clients = account()
+        self._account.restock()
+        self._number = next(NUMBERS)
         self._open: list[Aws] = []
         self.objects = ObjectsInMemory()
         self.clock = VirtualClock()
@@ -45,14 +57,14 @@ class AwsLaboratory:
 
     async def start(self) -> None:
         """Build the estate of the cluster, and resolve its class."""
-        Estate(self._account, self.clients.by_name, "ours").build()
+        ours = self._build("ours")
         made = await self._begin("ours")
         self.provider: CloudProvider = made.provider
-        terms = {DISCOVERY: "ours"}
+        terms = {DISCOVERY: ours.cluster}
         node_class = EC2NodeClass(
             metadata=ObjectMeta(name="default", uid="class-uid", generation=1),
             spec=EC2NodeClassSpec(
-                role="KarpenterNodeRole-ours",
+                role=ours.role,
                 ami_selector_terms=(AMISelectorTerm(alias="al2023@latest"),),
                 subnet_selector_terms=(SubnetSelectorTerm(tags=terms),),
                 security_group_selector_terms=(SecurityGroupSelectorTerm(tags=terms),),
@@ -66,15 +78,26 @@ class AwsLaboratory:
         """Let the threads go."""
         for aws in self._open:
             aws.close()
-        self._embedded.close_account(self._account)
 
-    async def _begin(self, cluster: str) -> Assembled:
+    def _name(self, whose: str) -> str:
+        return f"{whose}-{self._number}"
+
+    def _build(self, whose: str) -> Estate:
+        estate = Estate(self._account, self.clients.by_name, self._name(whose))
+        estate.build()
+        return estate
+
+    async def _begin(self, whose: str) -> Assembled:
         aws = Aws(self.clients)
         self._open.append(aws)
-        given = {"CLUSTER_ENDPOINT": "https://ours", "CLUSTER_CA_BUNDLE": "Q0E=", "KUBERNETES_VERSION": "1.33"}
+        given = {
+            "CLUSTER_ENDPOINT": "https://ours",
+            "CLUSTER_CA_BUNDLE": "Q0E=",
+            "KUBERNETES_VERSION": "1.33",
+        }
         made = assemble(
             aws,
-            read_settings(cluster, given),
+            read_settings(self._name(whose), given),
             objects=self.objects,
             clock=self.clock,
             chance=Random(7),  # noqa: S311  chance that can be repeated
@@ -89,16 +112,14 @@ class AwsLaboratory:
 
     async def other_cluster(self) -> CloudProvider:
         """Return a provider of another cluster in the same account."""
-        Estate(self._account, self.clients.by_name, "theirs").build()
+        self._build("theirs")
         return (await self._begin("theirs")).provider
 
     async def sell_out(self, offerings: Iterable[OfferingName]) -> None:
         """Empty the shelves."""
         for each in offerings:
             self._account.sell_out(
-                Shelf(
-                    capacity_type=each.capacity_type, instance_type=each.instance_type, zone=each.zone
-                )
+                Shelf(capacity_type=each.capacity_type, instance_type=each.instance_type, zone=each.zone)
             )
 
     async def lose_next_answer(self) -> None:
@@ -141,9 +162,9 @@ def _changed(node_class: EC2NodeClass, **changes: object) -> object:
 
 
 @asynccontextmanager
-async def aws_laboratory(embedded: EmbeddedAws) -> AsyncIterator[AwsLaboratory]:
-    """Open an account, and close it."""
-    laboratory = AwsLaboratory(embedded, embedded.account(types=TYPES))
+async def aws_laboratory() -> AsyncIterator[AwsLaboratory]:
+    """Build clusters, and let go of them."""
+    laboratory = AwsLaboratory()
     try:
         await laboratory.start()
         yield laboratory

@@ -7,7 +7,6 @@ from typing import Any
 from karpenter.base.aio.virtual import run_virtual
 from karpenter.testing.provider_contract import Laboratory, ProviderContract
 from tests.contract.provider.aws import aws_laboratory
-from tests.unit.cloud.aws.world import embedded
 
 
 class TestAws(ProviderContract):
@@ -15,7 +14,7 @@ class TestAws(ProviderContract):
 
     def laboratory(self) -> AbstractAsyncContextManager[Laboratory]:
         """Return a fresh account."""
-        return aws_laboratory(embedded())
+        return aws_laboratory()
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a test in virtual time; the SDK's own is real."""
