@@ -24,7 +24,7 @@ def test_a_package_brings_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, rack="karpenter.cloud.kwok.connect:connect", attic="x:y")
 
     assert find_provider("rack") is connect
-    assert provider_names() == ("kwok", "attic", "rack")
+    assert provider_names() == ("kwok", "aws", "attic", "rack")
 
 
 def test_the_group_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_an_unknown_name() -> None:
 def test_nothing_similar(monkeypatch: pytest.MonkeyPatch) -> None:
     """No guess is better than a wild one."""
     install(monkeypatch)
-    with pytest.raises(UnknownProvider, match=r"there is no provider 'zzz'; there are kwok$"):
+    with pytest.raises(UnknownProvider, match=r"there is no provider 'zzz'; there are aws, kwok$"):
         find_provider("zzz")
 
 

@@ -23,7 +23,7 @@ def level(held: NDArray[np.int64], most: NDArray[np.int64], count: int) -> NDArr
     """
     if int(most.sum()) <= count:
         return most.copy()
-    low, high = int(held.min()), int(held.min()) + count
+    low, high = int(held.min()), int(held.max()) + count
     while low < high:  # the highest waterline that does not need more than there is
         middle = (low + high + 1) // 2
         if int(_up_to(held, most, middle).sum()) <= count:
