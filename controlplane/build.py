@@ -79,6 +79,10 @@ def build(go: str, name: str, target: Path) -> None:
     click.echo(f"{name}: building", err=True)
     command = [*polite, go, "build", *flags, "-o", str(unfinished), PACKAGES[name]]
     done = subprocess.run(command, cwd=HERE, check=False)  # noqa: S603  the arguments are this file's own
+    if done.returncode < 0:
+        raise click.ClickException(
+            f"building {name} was ended by signal {-done.returncode}; hint: make it again"
+        )
     if done.returncode:
         raise click.ClickException(f"go could not build {name}; hint: its own message is above")
     unfinished.replace(target)

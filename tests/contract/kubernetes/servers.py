@@ -22,6 +22,9 @@ from tests.contract.kubernetes.wire import Address
 
 T = TypeVar("T")
 
+START_OR_STOP = 300.0
+"""Seconds within which a server must have started, or stopped."""
+
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
     """A server that answers."""
@@ -41,8 +44,8 @@ class Loop:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do `work` on the loop and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        """Do `work` on the loop and wait for it, but not for ever."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_OR_STOP)
 
     def close(self) -> None:
         """Stop the loop and its thread."""
