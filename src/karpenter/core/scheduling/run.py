@@ -119,7 +119,7 @@ class Run:
             return False
         if not self.fits_ports(wish, node) or not self.fits_volumes(wish, node):
             return False
-        return self.has_devices(wish, node)
+        return self.devices is None or self.has_devices(wish, node)
 
     def put_on_node(self, wish: Wish, node: int, count: int = 1) -> None:
         """Put pods on an existing node."""
@@ -166,7 +166,8 @@ class Run:
         total = self.claims.total(claim, wish.of.want)
         for state in self.choices(wish).ways(self.claims.states[claim]):
             narrowed = self.beside_daemon_ports(wish, state)
-            narrowed = self.with_devices(wish, number, narrowed, total)
+            if self.devices is not None:
+                narrowed = self.with_devices(wish, number, narrowed, total)
             if narrowed is not None and self.holds(claim, narrowed, total):
                 return narrowed
         return None
@@ -205,7 +206,9 @@ class Run:
             return None
         for state in self.choices(wish).ways(self.base(template)):
             narrowed = self.beside_daemon_ports(wish, state)
-            narrowed = self.with_devices(wish, self.nodes.count + self.claims.count, narrowed, wish.of.want)
+            if self.devices is not None:
+                number = self.nodes.count + self.claims.count
+                narrowed = self.with_devices(wish, number, narrowed, wish.of.want)
             if narrowed is not None and narrowed.fits(wish.of.want):
                 found = self._start(wish, narrowed)
                 if found is not None:

@@ -104,7 +104,9 @@ class _Front:
                 run.put_on_node(wish, node)
                 found = True
                 break
-            if run.lacks_devices(wish, node) or not run.nodes.fits(node, wish.of.want):
+            if run.devices is not None and run.lacks_devices(wish, node):
+                full.append(position)
+            elif not run.nodes.fits(node, wish.of.want):
                 full.append(position)
         if full:
             self._nodes = np.delete(self._nodes, full)
@@ -187,7 +189,7 @@ class _Front:
         """Whether a claim can never take another pod of this wish."""
         run, wish = self._run, self._wish
         number = run.nodes.count + claim
-        if wish.is_closed(number) or run.lacks_devices(wish, number):
+        if wish.is_closed(number) or (run.devices is not None and run.lacks_devices(wish, number)):
             return True
         state = run.states.step(run.claims.states[claim], wish.requirements)
         return state is None or not state.fits(run.claims.total(claim, wish.of.want))
