@@ -104,9 +104,8 @@ class _Front:
                 run.put_on_node(wish, node)
                 found = True
                 break
-            if run.devices is not None and run.lacks_devices(wish, node):
-                full.append(position)
-            elif not run.nodes.fits(node, wish.of.want):
+            lacking = run.devices is not None and run.lacks_devices(wish, node)
+            if lacking or not run.nodes.fits(node, wish.of.want):
                 full.append(position)
         if full:
             self._nodes = np.delete(self._nodes, full)
