@@ -18,7 +18,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.core.disruption.command import Kept
 from karpenter.core.disruption.costs import moving_cost, price_of
-from karpenter.core.disruption.marks import consolidate_after, drift_reason, is_consolidatable, quiet_until
+from karpenter.core.lifecycle.marks import consolidate_after, drift_reason, is_consolidatable, quiet_until
 from karpenter.core.scheduling.intake.pods import can_move
 from karpenter.core.state.nodes import StateNode
 from karpenter.core.state.pods import is_active, protection, runs_again

@@ -15,8 +15,8 @@ import msgspec
 from karpenter.core.disruption.candidates import Candidate, survey
 from karpenter.core.disruption.command import DRIFTED, EMPTY, Command
 from karpenter.core.disruption.headroom import Headroom
-from karpenter.core.disruption.marks import is_quiet
 from karpenter.core.disruption.simulate import Simulator
+from karpenter.core.lifecycle.marks import is_quiet
 from karpenter.core.state.guards import Guards
 from karpenter.core.state.nodes import state_nodes
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import NODES
 from karpenter.core.disruption.command import DRIFTED, Command
-from karpenter.core.disruption.marks import drifted_since
+from karpenter.core.lifecycle.marks import drifted_since
 from karpenter.core.model.resources import parse_resources
 
 if TYPE_CHECKING:

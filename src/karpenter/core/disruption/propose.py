@@ -25,9 +25,9 @@ from karpenter.core.disruption.consolidation import Consolidation, PoolTotals, R
 from karpenter.core.disruption.costs import moving_cost, price_of
 from karpenter.core.disruption.drift import exchange, exchange_static
 from karpenter.core.disruption.headroom import Headroom
-from karpenter.core.disruption.marks import is_expired, is_quiet
 from karpenter.core.disruption.payback import Past, Payback, undoes
 from karpenter.core.disruption.simulate import Simulator
+from karpenter.core.lifecycle.marks import is_expired, is_quiet
 from karpenter.core.scheduling.intake.pools import as_pool
 from karpenter.core.scheduling.problem import Options, Problem
 from karpenter.core.scheduling.solve import solve

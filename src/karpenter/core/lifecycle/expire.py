@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.core.disruption.marks import expires_at
 from karpenter.core.effects import NOTHING, Step
 from karpenter.core.lifecycle.amending import delete_claim
+from karpenter.core.lifecycle.marks import expires_at
 
 if TYPE_CHECKING:
     from datetime import datetime

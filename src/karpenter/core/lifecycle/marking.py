@@ -1,7 +1,7 @@
 """
 What is written on a claim for disruption to read: that it has drifted, that it was quiet long enough.
 
-The questions are answered in ``core.disruption.marks``; here the answers become conditions, and the time of
+The questions are answered in ``core.lifecycle.marks``; here the answers become conditions, and the time of
 the next answer becomes known.
 """
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.core.disruption.marks import consolidate_after, drift_reason, is_consolidatable, quiet_until
 from karpenter.core.effects import NOTHING, Step
 from karpenter.core.lifecycle.amending import amend
 from karpenter.core.lifecycle.conditions import CONSOLIDATABLE, DRIFTED, INITIALIZED, LAUNCHED, claim_board
+from karpenter.core.lifecycle.marks import consolidate_after, drift_reason, is_consolidatable, quiet_until
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -1,155 +1,192 @@
-"""What is written on claims for disruption to read, and on pools about their machines."""
+"""What time and specs say about a claim."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from karpenter.api.labels import NODEPOOL_HASH_VERSION, LabelRules
-from karpenter.core.effects import Amend, Outcome, Step
-from karpenter.core.lifecycle.health import NO_HISTORY, History, noted
-from karpenter.core.lifecycle.marking import mark
-from karpenter.core.lifecycle.pools import tend
-from karpenter.core.lifecycle.step import step
-from karpenter.core.lifecycle.terminate import Leaving, terminate
-from karpenter.core.model.catalog import Catalog
-from tests.unit.core.lifecycle.objects import (
-    BORN,
-    ID,
-    NOW,
-    at,
-    claim,
-    complete,
-    launched,
-    node,
-    pod,
-    pool,
-    told,
+from karpenter.api.labels import CAPACITY_TYPE, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, ZONE
+from karpenter.api.meta import Condition
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import PoolRequirement
+from karpenter.core.lifecycle.marks import (
+    drift_reason,
+    drifted_since,
+    expires_at,
+    is_consolidatable,
+    is_expired,
+    is_quiet,
+    quiet_until,
 )
-from tests.unit.core.lifecycle.test_ends import FINAL, GONE
+from karpenter.core.model.pool_hash import POOL_HASH_VERSION, pool_hash
+from tests.unit.core.disruption.clusters import LONG_AGO, MARKET, NOW, machine, pool
 
 if TYPE_CHECKING:
-    from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
 
-NOTHING_SOLD = Catalog(types=())
-QUIET = {"disruption": {"consolidateAfter": "10m"}}
-NEVER = {"disruption": {"consolidateAfter": "Never"}}
 
-
-def statuses(due: Step) -> dict[str, str]:
-    """Return the conditions that are to be written, by type."""
-    (write,) = due.effects
-    assert isinstance(write, Amend)
-    return {each["type"]: each["reason"] for each in write.status["conditions"]}
+def claim(**more: Any) -> NodeClaim:
+    """Return the claim of a machine."""
+    found = machine("node-1", **more)[1]
+    assert isinstance(found, NodeClaim)
+    return found
 
 
 @pytest.mark.parametrize(
-    ("found", "of"),
+    ("expires", "expected"),
     [
-        pytest.param(complete(), None, id="its pool is gone"),
-        pytest.param(complete(meta=GONE), pool(), id="it goes already"),
+        pytest.param("Never", None, id="never"),
+        pytest.param("24h", LONG_AGO + timedelta(hours=24), id="a day after birth"),
+        pytest.param("soon", None, id="a text that is no duration never comes"),
     ],
 )
-def test_some_claims_are_not_marked(found: NodeClaim, of: NodePool | None) -> None:
-    """Marks are for claims of a pool that stay."""
-    assert mark(found, of, NOTHING_SOLD, NOW) == Step()
+def test_expires_at(expires: str, expected: object) -> None:
+    """A claim expires its lifetime after its creation."""
+    assert expires_at(claim(expires=expires)) == expected
 
 
-def test_a_quiet_claim_is_consolidatable() -> None:
-    """With nothing to wait for the mark is set at once, and drift is looked for again in five minutes."""
-    due = mark(complete(), pool(), NOTHING_SOLD, NOW)
+def test_is_expired() -> None:
+    """A claim is too old from its expiry on."""
+    old = claim(expires="48h")
 
-    assert statuses(due)["Consolidatable"] == "Consolidatable"
-    assert due.again == 300.0
-
-
-def test_a_claim_is_looked_at_again_when_its_quiet_time_ends() -> None:
-    """Until consolidateAfter has passed there is no mark."""
-    recent = complete(Consolidatable="True", status={"providerID": ID, "lastPodEventTime": at(NOW)})
-    due = mark(recent, pool(spec={"disruption": {"consolidateAfter": "1m"}}), NOTHING_SOLD, NOW)
-
-    assert "Consolidatable" not in statuses(due)
-    assert due.again == pytest.approx(60.0)
-    assert mark(complete(), pool(spec=QUIET), NOTHING_SOLD, BORN).again == 300.0
+    assert is_expired(old, NOW)
+    assert not is_expired(old, NOW - timedelta(seconds=1))
 
 
 @pytest.mark.parametrize(
-    ("found", "of"),
+    ("wait", "last", "expected"),
     [
-        pytest.param(complete(Ready="True"), pool(spec=NEVER), id="the pool never consolidates"),
-        pytest.param(launched(Registered="Unknown", Initialized="Unknown"), pool(), id="it is not complete"),
-        pytest.param(complete(Ready="True"), pool(spec={"replicas": 2}), id="the pool is static"),
+        pytest.param("0s", NOW, True, id="no wait at all"),
+        pytest.param("1h", NOW - timedelta(hours=1), True, id="the wait is over"),
+        pytest.param("1h", NOW - timedelta(minutes=59), False, id="still waiting"),
+        pytest.param("1h", None, True, id="without pods the wait begins when the node is initialized"),
+        pytest.param("Never", LONG_AGO, False, id="never"),
+        pytest.param("soon", LONG_AGO, False, id="a text that is no duration never ends"),
     ],
 )
-def test_some_claims_are_never_consolidatable(found: NodeClaim, of: NodePool) -> None:
-    """Without a mark there is nothing to wait for but drift."""
-    due = mark(found, of, NOTHING_SOLD, NOW)
-
-    assert due.again == 300.0
-    assert all("Consolidatable" not in statuses(Step(effects=(each,))) for each in due.effects)
+def test_is_consolidatable(wait: str, last: object, expected: bool) -> None:
+    """A node is left alone until its pool's consolidateAfter has passed since its last pod event."""
+    assert is_consolidatable(claim(last_event=last), pool(consolidate_after=wait), NOW) is expected
 
 
-def test_drift_is_worked_out_anew() -> None:
-    """The provider's reason is written; a mark that does not hold goes; unlaunched claims have none."""
-    drifted = mark(complete(Drifted="True"), pool(), NOTHING_SOLD, NOW, provider_drift="ImageDrift")
-    assert statuses(drifted)["Drifted"] == "ImageDrift"
+def test_what_is_not_initialized_is_not_consolidatable() -> None:
+    """A node that is not complete is never consolidated."""
+    found = claim()
+    bare = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, conditions=()))
 
-    assert "Drifted" not in statuses(mark(complete(Drifted="True"), pool(), NOTHING_SOLD, NOW))
-    unlaunched = claim(Launched="Unknown", Drifted="True")
-    assert "Drifted" not in statuses(mark(unlaunched, pool(), NOTHING_SOLD, NOW, provider_drift="ImageDrift"))
-
-
-def outcome(*, healthy: bool, **parts: Any) -> Outcome:
-    """Return what became of a machine."""
-    return Outcome(pool="default", pool_uid="pool-uid", healthy=healthy, because="it did", **parts)
+    assert not is_consolidatable(bare, pool(), NOW)
+    assert quiet_until(bare, pool()) is None
 
 
-def condition_after(history: History, what: Outcome, **held: str) -> tuple[str, str] | None:
-    """Return what the pool says after an outcome, if it says something new."""
-    _, effects = noted(pool(**dict[str, Any](held)), history, what, NOW)
-    (write,) = effects
-    assert isinstance(write, Amend)
-    conditions = write.status["conditions"]
-    if not any(each["type"] == "NodeRegistrationHealthy" for each in conditions):
-        return None
-    return told(conditions, "NodeRegistrationHealthy")
+def test_is_quiet() -> None:
+    """Inside its quiet time a node takes no pods that are moved for savings."""
+    fresh = claim(last_event=NOW - timedelta(minutes=5))
+
+    assert is_quiet(fresh, pool(consolidate_after="1h"), NOW)
+    assert not is_quiet(fresh, pool(consolidate_after="1m"), NOW)
+    assert not is_quiet(fresh, pool(consolidate_after="Never"), NOW)
+    assert not is_quiet(None, pool(), NOW)
 
 
-def test_two_failures_of_four_are_too_many() -> None:
-    """One failure is an accident; two make the pool unhealthy until successes outnumber them."""
-    failed, fine = outcome(healthy=False, message="no"), outcome(healthy=True)
-
-    assert condition_after(NO_HISTORY, failed) is None
-    assert condition_after(History((False,)), failed) == ("False", "RegistrationFailed")
-    assert condition_after(History((False, False)), fine) is None
-    assert condition_after(History((False, False, True, True)), fine) == ("True", "NodeRegistrationHealthy")
-    told_already = condition_after(History((False,)), failed, NodeRegistrationHealthy="False")
-    assert told_already == ("False", "Because")
+def _hashed(value: str, version: str = POOL_HASH_VERSION) -> dict[str, str]:
+    return {NODEPOOL_HASH: value, NODEPOOL_HASH_VERSION: version}
 
 
-def test_a_taint_of_the_pool_does_not_keep_a_node_from_being_complete() -> None:
-    """Only startup taints and passing ones are waited for."""
-    found = launched(Registered="True", Initialized="Unknown")
-    tainted = node(spec={"taints": [{"key": "team", "effect": "NoSchedule"}]})
-    write = step(found, (tainted,), NOW + timedelta(minutes=1)).effects[-1]
-
-    assert isinstance(write, Amend)
-    assert told(write.status["conditions"], "Initialized")[0] == "True"
+def _wanting(**requirement: Any) -> NodePool:
+    found = pool()
+    spec = msgspec.structs.replace(found.spec.template.spec, requirements=(PoolRequirement(**requirement),))
+    template = msgspec.structs.replace(found.spec.template, spec=spec)
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, template=template))
 
 
-def test_a_node_without_a_claim_is_emptied_too() -> None:
-    """There is just nobody to write that on."""
-    due = terminate(Leaving(node=node(meta=FINAL), pods=(pod(),)), NOW)
+@pytest.mark.parametrize(
+    ("machine_of", "wanted", "expected"),
+    [
+        pytest.param({}, pool(), "", id="nothing has changed"),
+        pytest.param({"notes": _hashed("1")}, pool(), "NodePoolDrifted", id="another hash"),
+        pytest.param({"notes": _hashed(pool_hash(pool()))}, pool(), "", id="the same hash"),
+        pytest.param(
+            {"notes": _hashed("1", "v0")}, pool(), "", id="hashes of other versions are not compared"
+        ),
+        pytest.param(
+            {},
+            _wanting(key=ZONE, operator="In", values=("zone-2",)),
+            "RequirementsDrifted",
+            id="another zone is wanted",
+        ),
+        pytest.param({"size": "gone"}, pool(), "InstanceTypeNotFound", id="the type is no longer sold"),
+        pytest.param({"size": ""}, pool(), "", id="without a type there is nothing to look up"),
+        pytest.param(
+            {"zone": "zone-9"}, pool(), "InstanceTypeNotFound", id="the type is no longer sold in its zone"
+        ),
+        pytest.param({"zone": ""}, pool(), "", id="without a zone there is nothing to look up"),
+        pytest.param(
+            {"bought": "reserved"},
+            _wanting(key=CAPACITY_TYPE, operator="Exists"),
+            "",
+            id="a reservation that ended goes on as on-demand",
+        ),
+        pytest.param(
+            {"conditions": (Condition(type="Drifted", status="True", reason="AMIDrift"),)},
+            pool(),
+            "AMIDrift",
+            id="the provider says so",
+        ),
+        pytest.param(
+            {"conditions": (Condition(type="Drifted", status="True", reason="NodePoolDrifted"),)},
+            pool(),
+            "",
+            id="what can be worked out is not taken from a condition",
+        ),
+        pytest.param(
+            {"conditions": (Condition(type="Drifted", status="True"),)},
+            pool(),
+            "Drifted",
+            id="without a reason",
+        ),
+    ],
+)
+def test_drift_reason(machine_of: dict[str, Any], wanted: NodePool, expected: str) -> None:
+    """A claim has drifted when it is no longer what its pool would launch."""
+    assert drift_reason(claim(**machine_of), wanted, MARKET, NOW) == expected
 
-    assert not any(isinstance(each, Amend) and each.kind == "NodeClaim" for each in due.effects)
+
+def test_a_hash_on_the_pool_is_what_counts() -> None:
+    """The pool's own annotation says which hash is current."""
+    base = pool()
+    marked = msgspec.structs.replace(
+        base, metadata=msgspec.structs.replace(base.metadata, annotations=_hashed("7"))
+    )
+
+    assert drift_reason(claim(notes=_hashed("7")), marked, MARKET, NOW) == ""
+    assert drift_reason(claim(notes=_hashed("8")), marked, MARKET, NOW) == "NodePoolDrifted"
 
 
-def test_claims_are_rehashed_only_when_the_version_changes() -> None:
-    """A pool that is at the present version leaves its claims as they are."""
-    current = pool(meta={"annotations": {NODEPOOL_HASH_VERSION: "v3"}})
-    effects = tend(current, None, [launched()], rules=LabelRules(), now=NOW)
+def test_a_young_claim_is_not_drifted_by_the_catalogue() -> None:
+    """A type may be missing from the catalogue for an hour before that counts."""
+    found = claim(size="gone")
+    young = msgspec.structs.replace(
+        found,
+        metadata=msgspec.structs.replace(found.metadata, creation_timestamp=NOW - timedelta(minutes=59)),
+    )
 
-    assert [each.kind for each in effects if isinstance(each, Amend)] == ["NodePool"]
+    assert drift_reason(young, pool(), MARKET, NOW) == ""
+
+
+def test_what_was_never_launched_is_not_drifted() -> None:
+    """Drift is only asked of claims that have a machine."""
+    found = claim(notes=_hashed("1"))
+    bare = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, conditions=()))
+
+    assert drift_reason(bare, pool(), MARKET, NOW) == ""
+
+
+def test_drifted_since() -> None:
+    """The condition remembers when drift was found."""
+    marked = Condition(type="Drifted", status="True", last_transition_time=LONG_AGO)
+
+    assert drifted_since(claim(conditions=(marked,))) == LONG_AGO
+    assert drifted_since(claim()) is None
