@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from karpenter.api.buffer import CapacityBuffer
 from karpenter.api.crd.schemas import object_schema
@@ -20,7 +21,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: str
     json_path: str
     type: str = "string"
-    priority: int = 0
+    priority: int | UnsetType = UNSET
+    """Left out unless it is 1, as a server does: for a 0, every ``kubectl apply`` would find a change."""
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,19 +46,19 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind.group}_{self.kind.plural}.yaml"
 
 
-def _text(name: str, path: str, *, priority: int = 0) -> Column:
+def _text(name: str, path: str, *, priority: int | UnsetType = UNSET) -> Column:
     return Column(name=name, json_path=path, priority=priority)
 
 
-def _number(name: str, path: str, *, priority: int = 0) -> Column:
+def _number(name: str, path: str, *, priority: int | UnsetType = UNSET) -> Column:
     return Column(name=name, json_path=path, type="integer", priority=priority)
 
 
-def _condition(name: str, *, priority: int = 0) -> Column:
+def _condition(name: str, *, priority: int | UnsetType = UNSET) -> Column:
     return _text(name, f'.status.conditions[?(@.type=="{name}")].status', priority=priority)
 
 
-def _label(name: str, label: str, *, priority: int = 0) -> Column:
+def _label(name: str, label: str, *, priority: int | UnsetType = UNSET) -> Column:
     escaped = label.replace(".", "\\.")
     return _text(name, f".metadata.labels.{escaped}", priority=priority)
 

@@ -42,7 +42,7 @@ def all_nodes(definition: Definition) -> list[tuple[str, dict[str, Any]]]:
 def columns(kind: str) -> list[tuple[str, int]]:
     """Return the columns of a kind, with their priorities."""
     (version,) = next(render(each) for each in DEFINITIONS if each.kind.name == kind)["spec"]["versions"]
-    return [(column["name"], column["priority"]) for column in version["additionalPrinterColumns"]]
+    return [(column["name"], column.get("priority", 0)) for column in version["additionalPrinterColumns"]]
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=by_name)
