@@ -96,7 +96,6 @@ class Aws:
     def close(self) -> None:
         """Let the threads go; calls under way are not waited for."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self._clients.close()
 
     def _bucket(self, operation: str) -> TokenBucket:
         figures = LIMITS.get(operation, READING)

@@ -60,6 +60,7 @@ async def connect(around: Surroundings) -> AsyncIterator[AwsProvider]:
             yield made.provider
     finally:
         aws.close()
+        clients.close()
 
 
 async def _keep_current(made: Assembled, clock: Clock) -> None:
