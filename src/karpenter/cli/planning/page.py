@@ -6,6 +6,7 @@ Machines that are alike share a row. Works without colour, and in a pipe.
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
@@ -25,8 +26,14 @@ if TYPE_CHECKING:
 
 HOURS_A_MONTH: Final = 730
 _BAR: Final = 8
+_NARROW: Final = 105
+"""Columns below which bars are short and closer together, so that names stay whole."""
+
 _WIDE: Final = 110
 """Columns from which on there is room for the price per month as well."""
+
+_PIPE: Final = 120
+"""Columns of a page that no terminal shows, such as in a file."""
 
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _SHOWN: Final = 4
@@ -34,10 +41,10 @@ _SHOWN: Final = 4
 
 def show(decision: Decision, console: Console | None = None) -> None:
     """Print a plan as text."""
-    console = console or Console(highlight=False)
+    console = console or _console()
     plan = decision.plan
     if plan.new_nodes:
-        console.print(_machines(plan, decision.names, wide=console.width >= _WIDE))
+        console.print(_machines(plan, decision.names, console.width))
     if plan.placed:
         console.print(_existing(plan, decision.names))
     for state in decision.intake.pools:
@@ -51,21 +58,36 @@ def show(decision: Decision, console: Console | None = None) -> None:
         show_disruption(decision.verdict, console)
 
 
+def _console() -> Console:
+    console = Console(highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _PIPE
+    return console
+
+
 def money(amount: float) -> str:
     """Return a price per hour."""
     return f"${amount:,.4f}" if amount < 1 else f"${amount:,.2f}"
 
 
-def bar(share: float) -> Text:
+def counted(number: int, noun: str) -> str:
+    """Return how many there are of something."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def bar(share: float, width: int = _BAR) -> Text:
     """Return a bar that is filled to a share."""
-    eighths = round(max(0.0, min(share, 1.0)) * _BAR * 8)
+    eighths = round(max(0.0, min(share, 1.0)) * width * 8)
     filled = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
     style = "green" if share >= 0.7 else "yellow" if share >= 0.4 else "red"  # noqa: PLR2004  how full is well used
-    return Text.assemble((filled.ljust(_BAR, "·"), style), f" {share:4.0%}")
+    return Text.assemble((filled.ljust(width, "·"), style), f" {share:4.0%}")
 
 
-def _machines(plan: Plan, names: dict[str, str], *, wide: bool) -> Table:
+def _machines(plan: Plan, names: dict[str, str], width: int) -> Table:
+    wide, narrow = width >= _WIDE, width < _NARROW
     table = Table(title="New machines", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    if narrow:
+        table.padding = (0, 1, 0, 0)
     for name, justify in (("", "right"), ("instance type", "left"), ("zone", "left"), ("buy", "left")):
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     for name in ("cpu", "memory"):
@@ -82,8 +104,8 @@ def _machines(plan: Plan, names: dict[str, str], *, wide: bool) -> Table:
             bought.instance_type,
             bought.zone,
             bought.capacity_type,
-            bar(_share(alike, CPU)),
-            bar(_share(alike, MEMORY)),
+            bar(_share(alike, CPU), _BAR // 2 if narrow else _BAR),
+            bar(_share(alike, MEMORY), _BAR // 2 if narrow else _BAR),
             str(sum(len(node.pods) for node in alike)),
             money(price),
             *([f"${price * HOURS_A_MONTH:,.2f}"] if wide else []),
@@ -113,7 +135,7 @@ def _pods(pods: list[str], names: dict[str, str]) -> str:
     """Return who the pods are, replicas of one workload together."""
     groups: dict[str, list[str]] = defaultdict(list)
     for pod in pods:
-        name = names.get(pod, pod)
+        name = names.get(pod, pod).removeprefix("default/")
         stem, dash, number = name.rpartition("-")
         groups[stem if dash and number.isdigit() else name].append(name)
     told = [each[0] if len(each) == 1 else f"{stem} x {len(each)}" for stem, each in groups.items()]
@@ -152,7 +174,8 @@ def _summary(plan: Plan) -> Text:
     text = Text()
     if not machines and not on_old and not plan.refusals:
         return text.append("Nothing to do: no pod waits for a place.")
-    text.append(f"{on_new} pods on {machines} new machines, {on_old} on existing nodes, ")
+    text.append(f"{counted(on_new, 'pod')} on {counted(machines, 'new machine')}, ")
+    text.append(f"{on_old} on existing nodes, ")
     text.append(f"{len(plan.refusals)} without a place", style="red" if plan.refusals else "")
     text.append(".")
     if machines:
@@ -181,8 +204,8 @@ def show_disruption(verdict: Verdict, console: Console) -> None:
         console.print("No machine would go now.")
         return
     console.print(
-        f"{gone} machines → {new}, {money(before)} → {money(after)} an hour "
-        f"(${(before - after) * HOURS_A_MONTH:,.2f} a month saved), {moved} pods moved."
+        f"{counted(gone, 'machine')} → {new}, {money(before)} → {money(after)} an hour "
+        f"(${(before - after) * HOURS_A_MONTH:,.2f} a month saved), {counted(moved, 'pod')} moved."
     )
 
 

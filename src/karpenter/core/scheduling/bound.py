@@ -64,14 +64,18 @@ def values(market: Market, free: NDArray[np.float64] | None = None) -> Values:
 
 
 def _dearest_alone(market: Market) -> float:
-    """Return what the dearest item costs at least by itself, with whole pods on each machine."""
+    """
+    Return what the dearest item costs at least by itself, with whole pods on each machine.
+
+    However few its pods are, the machine under the first of them is bought whole.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         most = np.where(market.want > 0, market.room[:, None] / market.want, np.inf).min(axis=2)
     most = np.minimum(np.floor(most + 1e-9), market.cap)
-    price = np.where(market.fits & (most > 0), market.price[:, None] / np.maximum(most, 1.0), np.inf).min(
-        axis=0
-    )
-    alone = np.where(np.isfinite(price), price * market.count, 0.0)
+    holds = market.fits & (most > 0)
+    each = np.where(holds, market.price[:, None] / np.maximum(most, 1.0), np.inf).min(axis=0)
+    whole = np.where(holds, market.price[:, None], np.inf).min(axis=0)
+    alone = np.where(np.isfinite(whole), np.maximum(each * market.count, whole), 0.0)
     return float(alone.max(initial=0.0)) * (1 - _SAFETY)
 
 

@@ -50,7 +50,7 @@ def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         pytest.param(market([(4, (1, 1))], [(1.0, (4, 4))]), 1.0, id="pods that fill a machine cost it"),
         pytest.param(market([(8, (1, 1))], [(1.0, (4, 4))]), 2.0, id="twice the pods cost twice as much"),
-        pytest.param(market([(2, (1, 1))], [(1.0, (4, 4))]), 0.5, id="half a machine costs half at least"),
+        pytest.param(market([(2, (1, 1))], [(1.0, (4, 4))]), 1.0, id="a machine is bought whole"),
         pytest.param(
             market([(4, (1, 0))], [(1.0, (4, 1)), (0.5, (1, 4))]),
             1.0,
@@ -72,8 +72,13 @@ def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
             id="pods that may not share cost a machine each",
         ),
         pytest.param(
-            market([(1, (1, 1)), (1, (9, 9))], [(1.0, (4, 4))]),
-            0.25,
+            market([(6, (1, 1))], [(1.0, (4, 4))]),
+            1.5,
+            id="beyond the first machine half costs half at least",
+        ),
+        pytest.param(
+            market([(4, (1, 1)), (1, (9, 9))], [(1.0, (4, 4))]),
+            1.0,
             id="a pod that fits nowhere costs nothing",
         ),
         pytest.param(
@@ -108,8 +113,8 @@ def test_bound(ours: Market, expected: float) -> None:
             id="two resources are weighed against each other",
         ),
         pytest.param(
-            market([(1, (0, 1)), (1, (1, 1))], [(1.0, (0, 4)), (2.0, (4, 4))]),
-            0.75,
+            market([(4, (0, 1)), (4, (1, 1))], [(1.0, (0, 4)), (2.0, (4, 4))]),
+            3.0,
             id="a resource that the cheap machine lacks is paid for where it is",
         ),
         pytest.param(

@@ -44,8 +44,8 @@ def bound_of(given: Problem) -> float:
         ),
         pytest.param(
             problem(pod("a", cpu="2", memory="1Gi"), pools=[pool("p", CHEAP)]),
-            0.10 * SPOT / 2,
-            id="half a machine costs half at least",
+            0.10 * SPOT,
+            id="a machine is bought whole",
         ),
         pytest.param(
             problem(
