@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,11 +20,11 @@ from karpenter.operator.classes import ClassNotServed
 from karpenter.operator.http import PortTaken
 from karpenter.operator.run import Which
 from karpenter.operator.run import run as run_operator
-from karpenter.operator.settings import SETTINGS, SettingError, parse_settings
+from karpenter.operator.settings import SETTINGS, parse_settings
 from karpenter.telemetry.logs import BadOutput, Logs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from karpenter.operator.settings import Settings
 
@@ -90,15 +91,24 @@ def run(
     settings = _settings(given)
     clock = SystemClock()
     which = Which(provider=provider, cluster=cluster, kubeconfig=kubeconfig, context=context)
-    try:
-        with Logs(
+    with (
+        refused(),
+        Logs(
             clock=clock,
             level=settings.log_level,
             form=log_form,
             outputs=settings.log_output_paths,
             error_outputs=settings.log_error_output_paths,
-        ):
-            asyncio.run(run_operator(settings, which, clock=clock, environ=os.environ))
+        ),
+    ):
+        asyncio.run(run_operator(settings, which, clock=clock, environ=os.environ))
+
+
+@contextmanager
+def refused() -> Iterator[None]:
+    """Let whatever keeps the operator from working end the command with one sentence."""
+    try:
+        yield
     except (UnknownProvider, BrokenProvider) as error:
         raise Refused(str(error), hint=f"--cloud-provider is one of {', '.join(provider_names())}") from error
     except (KubeError, CloudError, InvalidCatalog, ClassNotServed, PortTaken, BadOutput, ValueError) as error:
@@ -110,7 +120,5 @@ def run(
 
 def _settings(given: dict[str, str | None]) -> Settings:
     stated = {name.replace("_", "-"): value for name, value in given.items() if value is not None}
-    try:
+    with refused():
         return parse_settings(stated, os.environ)
-    except SettingError as error:
-        raise Refused(str(error)) from error

@@ -31,6 +31,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     data_dir: str = ""
     """Where its state is kept beyond its life; empty if nowhere."""
 
+    karpenter: str = ""
+    """Where the operator beside it shows its metrics; empty if none runs."""
+
 
 class AlreadyRunning(RuntimeError):  # noqa: N818  says what is the case
     """A cluster runs in this directory."""

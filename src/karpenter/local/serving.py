@@ -23,7 +23,9 @@ from karpenter.base.clock import SystemClock
 from karpenter.kube.client import Client
 from karpenter.kube.errors import AlreadyExists
 from karpenter.kube.http import HttpTransport
+from karpenter.kube.inprocess import InProcess
 from karpenter.kube.kubeconfig import from_kubeconfig
+from karpenter.kube.transport import Transport
 from karpenter.local import kubeconfig
 from karpenter.local.cluster import ZONES, LocalCluster
 from karpenter.local.kubelet.machine import demo_node
@@ -51,6 +53,16 @@ class Standing(msgspec.Struct, frozen=True):
     url: str
     kubeconfig: str
     client: Client
+    transport: Transport
+    """The way to it for whoever runs beside it in this process."""
+
+
+class Companion(Protocol):
+    """Runs something beside a control plane for as long as the context lasts, and says where it answers."""
+
+    def __call__(self, standing: Standing) -> AbstractAsyncContextManager[str]:
+        """Start it; if it fails later, whoever entered is cancelled and the context raises why."""
+        ...
 
 
 class ControlPlane(Protocol):
@@ -73,7 +85,8 @@ async def embedded(wish: Wish, notice: Notice) -> AsyncIterator[Standing]:
     )
     async with cluster:
         assert cluster.front is not None
-        yield Standing(cluster.front.url, cluster.kubeconfig(), cluster.client)
+        beside = InProcess(cluster.server, headers=(("user-agent", "karpenter"),))
+        yield Standing(cluster.front.url, cluster.kubeconfig(), cluster.client, beside)
 
 
 @asynccontextmanager
@@ -84,22 +97,32 @@ async def real(wish: Wish, notice: Notice) -> AsyncIterator[Standing]:
     async with started as plane:
         clock = SystemClock()
         cluster = await from_kubeconfig(str(plane.kubeconfig), environ={}, clock=clock)
+        transport = HttpTransport(cluster.endpoint, cluster.credentials)
         client = Client(
-            HttpTransport(cluster.endpoint, cluster.credentials),
+            transport,
             chance=Random(randbits(_SEED_BITS)),  # noqa: S311  jitter, not secrets
             bucket=TokenBucket(rate=1000, burst=1000),
         )
         async with Kubelets(client, clock=clock, settings=Settings(narrate=True)):
-            yield Standing(plane.url, plane.kubeconfig.read_text(), client)
+            yield Standing(plane.url, plane.kubeconfig.read_text(), client, transport)
         await client.close()
 
 
 PLANES: dict[str, ControlPlane] = {"embedded": embedded, "real": real}
 
 
-async def serve(wish: Wish, notice: Notice, announce: Callable[[Facts], None]) -> None:
+@asynccontextmanager
+async def alone(standing: Standing) -> AsyncIterator[str]:
+    """Run nothing beside a cluster."""
+    del standing
+    yield ""
+
+
+async def serve(
+    wish: Wish, notice: Notice, announce: Callable[[Facts], None], *, companion: Companion = alone
+) -> None:
     """
-    Run a cluster until this process is told to stop.
+    Run a cluster, and a companion beside it, until this process is told to stop.
 
     Raises:
         AlreadyRunning: one runs in the notice's directory.
@@ -108,18 +131,20 @@ async def serve(wish: Wish, notice: Notice, announce: Callable[[Facts], None]) -
     try:
         async with PLANES[wish.control_plane](wish, notice) as standing:
             await _add_nodes(standing.client, wish.nodes)
-            kubeconfig.write(notice.kubeconfig, standing.kubeconfig)
-            facts = Facts(
-                pid=os.getpid(),
-                url=standing.url,
-                kubeconfig=str(notice.kubeconfig.resolve()),
-                control_plane=wish.control_plane,
-                started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                data_dir=str(notice.directory.resolve()) if wish.keep else "",
-            )
-            notice.post(facts)
-            announce(facts)
-            await _told_to_stop()
+            async with companion(standing) as beside:
+                kubeconfig.write(notice.kubeconfig, standing.kubeconfig)
+                facts = Facts(
+                    pid=os.getpid(),
+                    url=standing.url,
+                    kubeconfig=str(notice.kubeconfig.resolve()),
+                    control_plane=wish.control_plane,
+                    started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                    data_dir=str(notice.directory.resolve()) if wish.keep else "",
+                    karpenter=beside,
+                )
+                notice.post(facts)
+                announce(facts)
+                await _told_to_stop()
     finally:
         notice.withdraw()
 

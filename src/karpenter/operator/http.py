@@ -51,12 +51,14 @@ class Endpoints:
         health_port: int,
         metrics_port: int,
         profiling: bool = False,
+        host: str | None = None,
     ) -> None:
-        """`ready` returns what is missing, or nothing."""
+        """`ready` returns what is missing, or nothing; without a `host`, every address is listened on."""
         self._ready = ready
         self._metrics = metrics
         self._wanted = {"probes": health_port, "metrics": metrics_port}
         self._profiling = profiling
+        self._host = host
         self._runners: list[web.AppRunner] = []
         self.ports: dict[str, int] = {}
         """Where each server listens."""
@@ -88,7 +90,7 @@ class Endpoints:
         await runner.setup()
         self._runners.append(runner)
         port = self._wanted[what]
-        site = web.TCPSite(runner, port=port)
+        site = web.TCPSite(runner, self._host, port)
         try:
             await site.start()
         except OSError as error:

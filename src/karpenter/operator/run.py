@@ -79,7 +79,9 @@ class Process:
         chance: Random,
         environ: Mapping[str, str],
         threads: bool = True,
+        host: str | None = None,
     ) -> None:
+        """`host` is the one address on which probes and metrics are served; without it, all are."""
         self._which = which
         self._settings = settings
         self._clock = clock
@@ -93,6 +95,9 @@ class Process:
         self._namespace = settings.leader_election_namespace or namespace
         self._idle_metrics = Metrics(clock=clock, process=True)
         self.operator: Operator | None = None
+        self.leads = asyncio.Event()
+        """Set when the operator has begun to work."""
+
         self._asked: tuple[float, str] | None = None
         self.endpoints = Endpoints(
             ready=self._missing,
@@ -100,6 +105,7 @@ class Process:
             health_port=settings.health_probe_port,
             metrics_port=settings.metrics_port,
             profiling=settings.enable_profiling,
+            host=host,
         )
 
     async def run(self) -> None:
@@ -155,6 +161,7 @@ class Process:
             )
             async with Operator(parts) as operator:
                 self.operator = operator
+                self.leads.set()
                 log.info("operator.leads")
                 try:
                     await asyncio.get_running_loop().create_future()  # until cancelled
