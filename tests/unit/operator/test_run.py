@@ -1,0 +1,208 @@
+"""The operator as a process: it waits to lead, leads, says whether it could, and stops in order."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from structlog.testing import capture_logs
+
+from karpenter.api.cluster import Lease
+from karpenter.base.aio.virtual import VirtualClock, run_virtual
+from karpenter.base.clock import SystemClock
+from karpenter.kube.election import LeadershipLost
+from karpenter.kube.errors import NotConfigured
+from karpenter.kube.inprocess import InProcess
+from karpenter.kube.patch import MergePatch
+from karpenter.local.cluster import LocalCluster
+from karpenter.operator.companion import companion, install
+from karpenter.operator.run import Process, Which, resident, run
+from karpenter.operator.settings import SettingError, parse_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+FREE_PORTS = {"metrics-port": "0", "health-probe-port": "0"}
+LOCK = "karpenter-leader-election"
+
+
+def process(cluster: LocalCluster, *, seed: int = 1, **settings: str) -> Process:
+    """Return a replica of the operator that has not been started."""
+    stated = {name.replace("_", "-"): value for name, value in settings.items()}
+    return Process(
+        InProcess(cluster.server),
+        which=Which(),
+        settings=parse_settings({**FREE_PORTS, **stated}),
+        namespace="kube-system",
+        clock=cluster.clock,
+        chance=Random(seed),  # noqa: S311  a test's dice
+        environ={},
+        threads=False,
+        host="127.0.0.1",
+    )
+
+
+def in_cluster(
+    test: Callable[[LocalCluster], Awaitable[None]],
+) -> Callable[[], None]:
+    """Run a test beside a cluster that knows our kinds, in virtual time."""
+
+    async def scenario() -> None:
+        async with LocalCluster(VirtualClock(), seed=1) as cluster:
+            await install(cluster.client)
+            await test(cluster)
+
+    def wrapped() -> None:
+        run_virtual(scenario())
+
+    wrapped.__doc__ = test.__doc__
+    return wrapped
+
+
+async def holder(cluster: LocalCluster) -> str:
+    """Return who holds the lease."""
+    return (await cluster.client.get(Lease, LOCK, namespace="kube-system")).spec.holder_identity
+
+
+async def cancelled(task: asyncio.Task[None]) -> None:
+    """Tell a process to stop and wait until it has."""
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@in_cluster
+async def test_the_lease_is_given_back(cluster: LocalCluster) -> None:
+    """A process that is told to stop leaves the lease to whoever waits, who then leads within seconds."""
+    first, second = process(cluster), process(cluster, seed=2)
+    tasks = [asyncio.create_task(each.run()) for each in (first, second)]
+    await first.leads.wait()
+    assert await holder(cluster)
+    await asyncio.sleep(60)
+    assert not second.leads.is_set()
+
+    await cancelled(tasks[0])
+    assert first.operator is None
+    before = cluster.clock.monotonic()
+    await second.leads.wait()
+    assert cluster.clock.monotonic() - before < 5
+
+    await cancelled(tasks[1])
+    assert await holder(cluster) == ""
+
+
+@in_cluster
+async def test_a_lease_that_is_lost(cluster: LocalCluster) -> None:
+    """When somebody else has the lease, the work ends and the process says who leads."""
+    replica = process(cluster)
+    task = asyncio.create_task(replica.run())
+    await replica.leads.wait()
+    stolen = MergePatch({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}})
+    await cluster.client.patch(Lease, LOCK, stolen, namespace="kube-system")
+
+    with pytest.raises(LeadershipLost, match="thief"):
+        await task
+    assert replica.operator is None
+
+
+@in_cluster
+async def test_without_a_lease(cluster: LocalCluster) -> None:
+    """A single replica may do without a lease."""
+    replica = process(cluster, disable_leader_election="true")
+    task = asyncio.create_task(replica.run())
+    await replica.leads.wait()
+    leases = (await cluster.client.list(Lease)).items
+
+    assert LOCK not in {each.name for each in leases}
+    await cancelled(task)
+
+
+@in_cluster
+async def test_ready(cluster: LocalCluster) -> None:
+    """A replica that waits is ready, too; one that leads is ready when it has seen everything."""
+    replica = process(cluster)
+    assert await replica._missing() == ""
+    task = asyncio.create_task(replica.run())
+    await replica.leads.wait()
+    assert replica.operator is not None
+    assert await replica._missing() == ""
+    replica.operator.store.complete = False
+
+    assert await replica._missing() == "not everything in the cluster was seen yet"
+    await cancelled(task)
+
+
+def test_not_ready() -> None:
+    """Without our kinds a replica is not ready; that is asked anew after ten seconds, and not before."""
+
+    async def scenario() -> None:
+        async with LocalCluster(VirtualClock(), seed=1) as cluster:
+            replica = process(cluster)
+            assert (await replica._missing()).startswith("NodePool cannot be read")
+            await install(cluster.client)
+            assert (await replica._missing()).startswith("NodePool cannot be read")
+            await asyncio.sleep(11)
+            assert await replica._missing() == ""
+
+    run_virtual(scenario())
+
+
+@in_cluster
+async def test_memory(cluster: LocalCluster) -> None:
+    """A process that is close to its limit says so."""
+    assert resident() > 2**20
+    replica = process(cluster, memory_limit="1")
+    with capture_logs() as logs:
+        task = asyncio.create_task(replica.run())
+        await replica.leads.wait()
+        await cancelled(task)
+
+    assert [each["limit"] for each in logs if each["event"] == "memory.short"] == [1]
+
+
+async def test_a_signal_ends_it(tmp_path: Path) -> None:
+    """SIGTERM ends the operator in order: the work, the lease, the endpoints."""
+    config = tmp_path / "kubeconfig"
+    async with LocalCluster(seed=1, http=True) as cluster:
+        await install(cluster.client)
+        config.write_text(cluster.kubeconfig())
+        settings = parse_settings(FREE_PORTS)
+        which = Which(kubeconfig=str(config))
+        with capture_logs() as logs:
+            task = asyncio.create_task(run(settings, which, clock=SystemClock(), environ={}))
+            async with asyncio.timeout(20):
+                while "operator.leads" not in [each["event"] for each in logs]:  # noqa: ASYNC110  its log is all that shows
+                    await asyncio.sleep(0.05)
+            signal.raise_signal(signal.SIGTERM)
+            await task
+
+    told = [each["event"] for each in logs if each["event"].startswith(("operator.", "lease."))]
+    assert told == [
+        "operator.started",
+        "lease.acquired",
+        "operator.leads",
+        "lease.released",
+        "operator.stopped",
+        "operator.was_told_to_stop",
+    ]
+
+
+async def test_no_cluster(tmp_path: Path) -> None:
+    """Without a cluster nothing starts."""
+    with pytest.raises(NotConfigured):
+        await run(
+            parse_settings(FREE_PORTS),
+            Which(kubeconfig=str(tmp_path / "none")),
+            clock=SystemClock(),
+            environ={},
+        )
+
+
+def test_a_companion_with_a_bad_setting() -> None:
+    """What the environment states wrongly is refused before anything starts."""
+    with pytest.raises(SettingError, match="setting batch-idle-duration"):
+        companion({"BATCH_IDLE_DURATION": "soon"}, SystemClock())
