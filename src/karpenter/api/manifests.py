@@ -75,7 +75,9 @@ def documents_or_refusals(text: str, source: str) -> Iterator[Document | Invalid
 
 
 def _opened(plain: object, place: str) -> Iterator[Document | InvalidObject]:
-    if not isinstance(plain, dict) or not isinstance(plain.get("kind"), str) or not plain["kind"]:
+    if not isinstance(plain, dict) or not all(
+        isinstance(plain.get(name), str) and plain[name] for name in ("apiVersion", "kind")
+    ):
         yield InvalidObject(subject=place, problem="is not a Kubernetes object: it needs apiVersion and kind")
         return
     kind, items = plain["kind"], plain.get("items")

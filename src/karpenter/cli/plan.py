@@ -13,7 +13,7 @@ from karpenter.cli.files import files_option
 from karpenter.cli.output import output_option_with, render
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.reading import read_input
-from karpenter.cli.planning.rendering import plan_data, verdict_data
+from karpenter.cli.planning.rendering import plan_data, verdict_data, why_data
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.catalogs.problems import InvalidCatalog
 from karpenter.operator.settings import SettingError, parse_settings
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--disruption", is_flag=True, help="Also show which machines would go, and what keeps the rest."
 )
+@click.option("--why", is_flag=True, help="Also say of every placed pod why it goes there.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if a pod stays without a place.")
 @output_option_with("text", "json", "yaml")
 def plan(  # noqa: PLR0917  click hands over options by name
@@ -52,6 +53,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
     now: str | None,
     given: tuple[str, ...],
     disruption: bool,
+    why: bool,
     strict: bool,
     output: Output,
 ) -> None:
@@ -75,9 +77,11 @@ def plan(  # noqa: PLR0917  click hands over options by name
     if output.form == "text":
         from karpenter.cli.planning.page import show  # noqa: PLC0415  only who reads text pays for rich
 
-        show(decision)
+        show(decision, why=why)
     else:
         data = plan_data(decision.plan, decision.names)
+        if why:
+            data |= why_data(decision.plan, decision.names)
         if decision.verdict is not None:
             data |= verdict_data(decision.verdict, decision.names)
         click.echo(render(data, output.form), nl=False)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from karpenter.cli.planning.decision import Decision
     from karpenter.core.disruption.command import Verdict
-    from karpenter.core.scheduling.plan import NewNode, Plan, Refusal
+    from karpenter.core.scheduling.plan import NewNode, Plan
 
 HOURS_A_MONTH: Final = 730
 _BAR: Final = 8
@@ -39,8 +39,8 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _SHOWN: Final = 4
 
 
-def show(decision: Decision, console: Console | None = None) -> None:
-    """Print a plan as text."""
+def show(decision: Decision, console: Console | None = None, *, why: bool = False) -> None:
+    """Print a plan as text, with a reason for the place of every pod if `why`."""
     console = console or _console()
     plan = decision.plan
     if plan.new_nodes:
@@ -50,8 +50,11 @@ def show(decision: Decision, console: Console | None = None) -> None:
     for state in decision.intake.pools:
         if state.obstacle and plan.refusals:
             console.print(Text(f"NodePool {state.pool.name} is not used: {state.obstacle}", style="yellow"))
+    if why and plan.because:
+        console.print(_reasons("Why there", "green", plan.because.items(), decision.names))
     if plan.refusals:
-        console.print(_refused(plan.refusals, decision.names))
+        reasons = ((refusal.pod, refusal.message) for refusal in plan.refusals)
+        console.print(_reasons("Without a place", "red", reasons, decision.names))
     console.print(_summary(plan))
     if decision.verdict is not None:
         console.print()
@@ -154,16 +157,17 @@ def _existing(plan: Plan, names: dict[str, str]) -> Table:
     return table
 
 
-def _refused(refusals: Iterable[Refusal], names: dict[str, str]) -> Table:
+def _reasons(title: str, style: str, reasons: Iterable[tuple[str, str]], names: dict[str, str]) -> Table:
+    """Return a table of pods and sentences, pods of one sentence together."""
     groups: dict[str, list[str]] = defaultdict(list)
-    for refusal in refusals:
-        groups[refusal.message].append(refusal.pod)
-    table = Table(title="Without a place", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("pods", justify="right", style="red")
+    for pod, reason in reasons:
+        groups[reason].append(pod)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("pods", justify="right", style=style)
     table.add_column("")
     table.add_column("why", overflow="fold")
-    for message, pods in groups.items():
-        table.add_row(str(len(pods)), _pods(pods, names), message)
+    for reason, pods in groups.items():
+        table.add_row(str(len(pods)), _pods(pods, names), reason)
     return table
 
 

@@ -20,6 +20,7 @@ from karpenter.api.policy import PriorityClass
 from karpenter.api.validation.documents import Finding, check_document
 from karpenter.api.validation.legacy import refusal
 from karpenter.cli.files import read_texts
+from karpenter.cli.planning.amounts import bad_amounts
 from karpenter.core.state.expand import expand, with_priority
 from karpenter.core.state.view import ClusterView, NodeClass, condition, view_of
 
@@ -79,9 +80,15 @@ class _Reader:
         if node_class is not None:
             self.classes.append(node_class)
         if found is not None:
+            if kind not in _WRITTEN_BY_USERS:
+                self._weigh(document)
             self._add(found, document)
         elif node_class is None:
             self.skipped.append(f"{document.source}: {version} {kind} decides nothing here and is left out")
+
+    def _weigh(self, document: Document) -> None:
+        for field, problem in bad_amounts(document.plain):
+            self.problems.append(f"{document.source}: {document.subject}: {field}: {problem}")
 
     def _add(self, found: Resource, document: Document) -> None:
         identity = (type(found).kind, found.key)

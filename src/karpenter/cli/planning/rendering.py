@@ -41,6 +41,11 @@ def plan_data(plan: Plan, names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def why_data(plan: Plan, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return as plain data why each placed pod goes where it goes."""
+    return {"why": {names.get(pod, pod): reason for pod, reason in sorted(plan.because.items())}}
+
+
 def verdict_data(verdict: Verdict, names: Mapping[str, str]) -> dict[str, Any]:
     """Return what disruption decides as plain data."""
     return {

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from karpenter.base.excerpt import excerpt
 from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.core.model.resources import CPU
+from karpenter.core.scheduling.intake.amounts import LARGEST
 
 if TYPE_CHECKING:
     from karpenter.cloud.catalogs.problems import Place
@@ -81,6 +82,8 @@ def read_amounts(value: object, place: Place) -> dict[str, int]:
         amounts[name] = quantity.milli if name == CPU else quantity.value
         if amounts[name] < 0:
             place.at(name).refuse(f"must be 0 or more, not {excerpt(written)}")
+        elif amounts[name] > LARGEST:
+            place.at(name).refuse(f"must be at most {LARGEST}, not {excerpt(written)}")
     return amounts
 
 

@@ -38,6 +38,7 @@ HUGEPAGES_PREFIX: Final = "hugepages-"
 _COUNTED_IN_BYTES: Final = frozenset({MEMORY, EPHEMERAL_STORAGE, "storage"})
 _MILLI: Final = NANOS // 1000
 _KIBI: Final = 1024
+_BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _ALWAYS: Final = "Always"
 _RESIZE_PENDING: Final = "PodResizePending"
 _INFEASIBLE: Final = "Infeasible"
@@ -91,6 +92,18 @@ def render_amount(name: str, amount: int) -> str:
     in_bytes = name in _COUNTED_IN_BYTES or name.startswith(HUGEPAGES_PREFIX)
     binary = in_bytes and amount % _KIBI == 0
     return str(Quantity(amount * NANOS, Format.BINARY_SI if binary else Format.DECIMAL_SI))
+
+
+def tell_amount(name: str, amount: int) -> str:
+    """Return an `amount` as people say it: cores with decimals, bytes in the largest unit to two digits."""
+    if name == CPU:
+        return f"{amount / 1000:.3f}".rstrip("0").rstrip(".")
+    if name not in _COUNTED_IN_BYTES or amount < _KIBI:
+        return render_amount(name, amount)
+    power = min((amount.bit_length() - 1) // 10, len(_BINARY))
+    hundredths = (amount * 100) >> (10 * power)
+    whole, rest = divmod(hundredths, 100)
+    return f"{whole}.{rest:02}".rstrip("0").rstrip(".") + _BINARY[power - 1]
 
 
 def add(left: Resources, right: Resources) -> dict[str, int]:

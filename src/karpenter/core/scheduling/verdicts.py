@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from karpenter.core.model.resources import CPU, render_amount
+from karpenter.core.model.resources import CPU, render_amount, tell_amount
 from karpenter.core.model.taints import first_untolerated
 from karpenter.core.scheduling.domains import Kind
 from karpenter.core.scheduling.plan import Reason, Refusal
@@ -193,10 +193,8 @@ def _room(wish: Wish, state: State) -> str:
         if want > rooms.max(initial=-1):
             best = universe.types[kinds[int(rooms.argmax())]]
             room = max(int(rooms.max(initial=0)), 0)
-            has, of = render_amount(name, room), render_amount(name, best.capacity.get(name, 0))
-            misses.append(
-                f"wants {name} {render_amount(name, want)}, the most is {has} of {of} on {best.name}"
-            )
+            wanted, has, of = _told(name, want, room, best.capacity.get(name, 0))
+            misses.append(f"wants {name} {wanted}, the most is {has} of {of} on {best.name}")
     told = "; ".join(misses)
     if not told:
         told = f"no single one of {len(kinds)} types has room for all of it: {_nearest(wish, state)}"
@@ -213,11 +211,17 @@ def _nearest(wish: Wish, state: State) -> str:
     nearest = int(lacking.sum(axis=1).argmin())
     room = np.maximum(universe.room[kinds[nearest]], 0).tolist()
     short = [
-        f"{name} {render_amount(name, has)} for {render_amount(name, wants)}"
+        f"{name} {' for '.join(_told(name, has, wants))}"
         for name, has, wants in zip(universe.axis, room, wish.of.want, strict=True)
         if has < wants
     ]
     return f"{universe.types[kinds[nearest]].name} comes nearest with {', '.join(short)}"
+
+
+def _told(name: str, *amounts: int) -> list[str]:
+    """Return amounts of which the first two differ, short where that shows the difference."""
+    short = [tell_amount(name, amount) for amount in amounts]
+    return short if short[0] != short[1] else [render_amount(name, amount) for amount in amounts]
 
 
 def _hosts(run: Run, wish: Wish) -> Iterator[tuple[str, str]]:

@@ -24,6 +24,7 @@ from karpenter.core.model.resources import (
     pod_requests,
     render_resources,
     subtract,
+    tell_amount,
 )
 
 GI = 2**30
@@ -324,3 +325,24 @@ def test_a_bad_request_names_its_container() -> None:
     """A quantity that cannot be read is refused with the container it stands in."""
     with pytest.raises(QuantityError, match=r"^container 'app': resource 'cpu': 'much' is not a quantity"):
         pod_requests(pod(box(cpu="much")))
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "told"),
+    [
+        ("cpu", 0, "0"),
+        ("cpu", 1700, "1.7"),
+        ("cpu", 382_970, "382.97"),
+        ("cpu", 1_000_000, "1000"),
+        ("memory", 512, "512"),
+        ("memory", 1024, "1Ki"),
+        ("memory", 16 * GI - 1, "15.99Gi"),
+        ("memory", 16 * GI, "16Gi"),
+        ("ephemeral-storage", 3 * GI // 2, "1.5Gi"),
+        ("memory", 2**72, "4096Ei"),
+        ("example.com/gpu", 4000, "4k"),
+    ],
+)
+def test_people_read_short_amounts(name: str, amount: int, told: str) -> None:
+    """Cores have decimals, bytes come in the largest unit and are cut, never rounded up."""
+    assert tell_amount(name, amount) == told

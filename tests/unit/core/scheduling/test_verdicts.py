@@ -185,7 +185,7 @@ CASES: Final = [
     pytest.param(
         problem(pod("x", cpu="1000"), pools=[pool("p", SMALL)]),
         "NoInstanceTypeFits",
-        "the pod is too large for every instance type left: wants cpu 1k, the most is 2 of 2 on small "
+        "the pod is too large for every instance type left: wants cpu 1000, the most is 2 of 2 on small "
         "(is M written where m is meant?)",
         id="an absurd amount of cpu is taken for a slip of the pen",
     ),
@@ -194,8 +194,15 @@ CASES: Final = [
             pod("x", cpu="2"), pools=[pool("p", SMALL)], daemons=[pod("agent", cpu="300m", memory="64Mi")]
         ),
         "NoInstanceTypeFits",
-        "the pod is too large for every instance type left: wants cpu 2, the most is 1700m of 2 on small",
+        "the pod is too large for every instance type left: wants cpu 2, the most is 1.7 of 2 on small",
         id="what daemons take off the largest type is seen in the figures",
+    ),
+    pytest.param(
+        problem(pod("x", memory="4294967297"), pools=[pool("p", instance_type("t", cpu=2, memory=4))]),
+        "NoInstanceTypeFits",
+        "the pod is too large for every instance type left: wants memory 4294967297, the most is 4Gi of 4Gi "
+        "on t",
+        id="amounts that look alike when they are short are written out",
     ),
     pytest.param(
         with_volume("zone-2", cpu="3"),

@@ -31,7 +31,11 @@ _LOWEST_PRIORITY: Final = -(2**31)
 
 
 class BufferProblem(Exception):  # noqa: N818  it is a finding about the buffer, not a fault of ours
-    """Why a buffer keeps no room; the text is one sentence."""
+    """Why a buffer keeps no room; the text is one sentence, the reason is one word."""
+
+    def __init__(self, problem: str, reason: str = "ResolutionFailed") -> None:
+        super().__init__(problem)
+        self.reason = reason
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -39,6 +43,8 @@ class Measure(msgspec.Struct, frozen=True):
 
     template: PodTemplateSpec
     workload: int | None = None
+    generation: int | None = None
+    """Of the PodTemplate, if it is one."""
 
 
 def virtual_pods(view: ClusterView) -> tuple[Pod, ...]:
@@ -72,8 +78,9 @@ def resolve(buffer: CapacityBuffer, view: ClusterView) -> Measure:
     if spec.pod_template_ref is not None:
         key = f"{namespace}/{spec.pod_template_ref.name}"
         if key not in view.pod_templates:
-            raise BufferProblem(f"PodTemplate {key} does not exist")
-        return Measure(view.pod_templates[key].template)
+            raise BufferProblem(f"PodTemplate {key} does not exist", "PodTemplateNotFound")
+        found = view.pod_templates[key]
+        return Measure(found.template, generation=found.metadata.generation)
     ref = spec.scalable_ref
     if ref is None:
         raise BufferProblem("it names neither a podTemplateRef nor a scalableRef")
@@ -89,7 +96,7 @@ def resolve(buffer: CapacityBuffer, view: ClusterView) -> Measure:
         )
     workload = known[ref.kind].get(key)
     if workload is None:
-        raise BufferProblem(f"{ref.kind} {key} does not exist")
+        raise BufferProblem(f"{ref.kind} {key} does not exist", "ScalableRefNotFound")
     return Measure(workload.spec.template, 1 if workload.spec.replicas is None else workload.spec.replicas)
 
 

@@ -1,0 +1,234 @@
+"""``karpenter plan``: what it prints, in which form, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from karpenter.api.yamltext import render_documents
+from karpenter.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+NOW = "2026-03-01T12:00:00Z"
+POOL: dict[str, Any] = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodePool",
+    "metadata": {"name": "default"},
+    "spec": {
+        "template": {
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+                "requirements": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}],
+            }
+        }
+    },
+}
+CATALOGUE: dict[str, Any] = {
+    "name": "four",
+    "architecture": "amd64",
+    "operatingSystems": ["linux"],
+    "resources": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+    "offerings": [
+        {
+            "Price": 0.1,
+            "Available": True,
+            "Requirements": [
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a"]},
+            ],
+        }
+    ],
+}
+
+
+def pod(name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    """Return a pod that waits."""
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": containers, **spec},
+    }
+
+
+def run(*arguments: str, objects: list[dict[str, Any]] | None = None, width: int | None = None) -> Result:
+    """Run ``karpenter plan`` on objects."""
+    text = render_documents(objects if objects is not None else [POOL, pod("a"), pod("huge", "999")])
+    environment = {"COLUMNS": None if width is None else str(width)}
+    return CliRunner().invoke(
+        main, ["plan", "-f", "-", "--now", NOW, *arguments], input=text, env=environment
+    )
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path) -> Any:
+    """A function that writes a catalogue of one type, changed, and returns its path."""
+
+    def write(**changes: Any) -> str:
+        path = tmp_path / "catalogue.json"
+        path.write_text(json.dumps([CATALOGUE | changes]), "utf-8")
+        return str(path)
+
+    return write
+
+
+def test_the_page_shows_machines_refusals_and_the_bill(catalogue: Any) -> None:
+    """People see what would be bought, for whom, what is left without a place and why, and the bill."""
+    result = run("--catalog", catalogue())
+
+    assert result.exit_code == 0
+    rows = [line.split() for line in result.stdout.splitlines() if "zone-a" in line]
+    assert rows[0][:6] == ["1", "four", "zone-a", "on-demand", "██······", "26%"]
+    assert rows[0][8:] == ["1", "$0.1000", "$73.00", "a"]
+    assert "Without a place" in result.stdout
+    assert "wants cpu 999, the most is 3.9 of 4 on four" in " ".join(result.stdout.split())
+    assert "1 pod on 1 new machine, 0 on existing nodes, 1 without a place." in result.stdout
+    assert "no plan can cost less than $0.1000, so this one is 0.0% from the cheapest" in result.stdout
+
+
+@pytest.mark.parametrize("width", [80, 104, 109, 140])
+def test_names_are_whole_at_any_width(width: int) -> None:
+    """However narrow the terminal, names of instance types and zones are not cut."""
+    result = run("--catalog", "aws", objects=[POOL, pod("a")], width=width)
+    whole = run("--catalog", "aws", "-o", "json", objects=[POOL, pod("a")])
+    bought = json.loads(whole.stdout)["newNodes"][0]["offering"]
+
+    assert f"{bought['instanceType']} " in result.stdout
+    assert f"{bought['zone']} " in result.stdout
+    assert max(len(line) for line in result.stdout.splitlines()) <= width
+
+
+def test_why_tells_of_every_placed_pod(catalogue: Any) -> None:
+    """With --why every placed pod has one sentence, in text and as data."""
+    file = catalogue()
+    data = json.loads(run("--catalog", file, "--why", "-o", "json").stdout)
+    page = " ".join(run("--catalog", file, "--why").stdout.split())
+
+    sentence = "four in zone-a (on-demand, $0.1000 an hour) is the only type that holds it"
+    assert data["why"] == {"default/a": f"no existing node takes it; {sentence}"}
+    assert "Why there" in page
+    assert "is the only type that holds it" in page
+    assert "why" not in json.loads(run("--catalog", file, "-o", "json").stdout)
+
+
+def test_json_and_yaml_say_the_same(catalogue: Any) -> None:
+    """Both forms carry the same data, and nothing else is on standard output."""
+    file = catalogue()
+    as_json = json.loads(run("--catalog", file, "-o", "json").stdout)
+    as_yaml = yaml.safe_load(run("--catalog", file, "-o", "yaml").stdout)
+
+    assert as_json == as_yaml
+    assert list(as_json) == ["kind", "newNodes", "existingNodes", "unscheduled", "cost"]
+    assert as_json["newNodes"][0]["pods"] == ["default/a"]
+    assert [each["pod"] for each in as_json["unscheduled"]] == ["default/huge"]
+
+
+def test_strict_is_for_scripts() -> None:
+    """With --strict a pod without a place makes the exit code 1; the plan is printed all the same."""
+    assert run("--strict", objects=[POOL, pod("a")]).exit_code == 0
+    refused = run("--strict")
+    assert (refused.exit_code, "Without a place" in refused.stdout) == (1, True)
+
+
+def test_nothing_to_do() -> None:
+    """A cluster in which no pod waits gets a sentence, not an empty table."""
+    assert run(objects=[POOL]).stdout == "Nothing to do: no pod waits for a place.\n"
+
+
+def test_kinds_that_decide_nothing_are_named() -> None:
+    """What is left out is said on standard error."""
+    map_ = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    result = run(objects=[POOL, map_])
+
+    assert result.exit_code == 0
+    assert result.stderr == "stdin#2: v1 ConfigMap decides nothing here and is left out\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--now", "noon"], "--now: 'noon' is not a time such as 2026-01-31T09:00:00Z"),
+        (["--set", "batch"], "--set: 'batch' is not NAME=VALUE"),
+        (["--set", "no-such-setting=1"], "--set: "),
+        (["--catalog", "mars"], "mars"),
+    ],
+    ids=["a time", "no equals sign", "a setting", "a catalogue"],
+)
+def test_options_that_cannot_be_used(arguments: list[str], sentence: str) -> None:
+    """A bad option is refused with one sentence on standard error, and nothing is printed."""
+    result = run(*arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert sentence in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"resources": {"cpu": "many"}}, ["four", "resources", "cpu", "many"]),
+        ({"resources": {"cpu": "-1"}}, ["four", "resources", "cpu", "-1"]),
+        ({"resources": {"cpu": "4", "memory": "9Ei"}}, ["four", "resources", "memory", "9Ei"]),
+        ({"offerings": [CATALOGUE["offerings"][0] | {"Price": -1}]}, ["four", "Price", "-1"]),
+        ({"name": ""}, ["name"]),
+    ],
+    ids=["no number", "negative", "beyond counting", "a negative price", "no name"],
+)
+def test_catalogues_that_cannot_be_used(catalogue: Any, changes: dict[str, Any], parts: list[str]) -> None:
+    """A bad catalogue is refused with file, type and field."""
+    file = catalogue(**changes)
+    result = run("--catalog", file)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert all(part in result.stderr for part in [file, *parts]), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("objects", "parts"),
+    [
+        ([POOL | {"spec": {}}], ["stdin", "NodePool/default", "spec", "template"]),
+        ([POOL, POOL], ["stdin", "NodePool/default", "is there already"]),
+        (
+            [pod("a", "one")],
+            [
+                "stdin",
+                "Pod/default/a",
+                "spec.containers[0].resources.requests.cpu",
+                "'one' is not a quantity",
+            ],
+        ),
+        (
+            [pod("a", "-1")],
+            ["stdin", "Pod/default/a", "spec.containers[0].resources.requests.cpu", "must be 0 or more"],
+        ),
+        (
+            [{"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "metadata": {"name": "p"}}],
+            ["stdin", "Provisioner/p", "converter"],
+        ),
+        ([{"kind": "Pod"}], ["stdin", "apiVersion"]),
+    ],
+    ids=["a pool", "twice the same", "a quantity", "less than nothing", "an old kind", "no version"],
+)
+def test_manifests_that_cannot_be_used(objects: list[dict[str, Any]], parts: list[str]) -> None:
+    """A bad manifest is refused with file, object and field, and nothing is printed."""
+    result = run(objects=objects)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert all(part in result.stderr for part in parts), result.stderr
+
+
+def test_a_pod_beyond_counting_is_refused_not_an_error() -> None:
+    """A pod that asks for more than can be counted has no place; the others are not held up."""
+    data = json.loads(run("-o", "json", objects=[POOL, pod("a"), pod("b", "9E")]).stdout)
+
+    assert [each["pod"] for each in data["unscheduled"]] == ["default/b"]
+    assert "9E" in data["unscheduled"][0]["message"]
