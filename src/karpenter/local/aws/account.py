@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,9 @@ from karpenter.cloud.catalogs.ec2.prices import regional_price, spot_price
 from karpenter.local.aws.faults import Faults
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+    from karpenter.local.aws.happenings import Happening
 
 DEFAULT_REGION: Final = "us-west-2"
 
@@ -83,8 +86,19 @@ class Account:
         """What was answered to requests that carry a client token, by that token."""
 
         self.partitions: Counter[str] = Counter()
+        self.consoles: dict[str, list[str]] = {}
+        """What each instance wrote to its console."""
+
+        self.now: Callable[[], datetime] = _now
+        """What time it is here; whoever runs the account in virtual time says so."""
+
+        self.operated = False
+        """Whether somebody powers instances up and down; if not, that takes no time."""
+
         self._calls: list[Call] = []
         self._empty: dict[Shelf, Trouble] = {}
+        self._limits: dict[Shelf, int] = {}
+        self._listeners: list[Callable[[Happening], None]] = []
         self._lock = Lock()
 
     @property
@@ -101,10 +115,24 @@ class Account:
         with self._lock:
             self._empty[shelf] = trouble or Trouble()
 
-    def restock(self) -> None:
-        """Let fleets get everything again."""
+    def limit(self, shelf: Shelf, count: int) -> None:
+        """Let no more than so many instances of these offerings run at a time."""
         with self._lock:
-            self._empty.clear()
+            self._limits[shelf] = count
+
+    def restock(self, shelf: Shelf | None = None) -> None:
+        """Undo what was said of the same offerings; of none, let fleets get everything again."""
+        with self._lock:
+            for held in (self._empty, self._limits):
+                for each in list(held):
+                    if shelf in {None, each}:
+                        del held[each]
+
+    def limits(self, capacity_type: str, instance_type: str, zone: str) -> dict[Shelf, int]:
+        """Return how many instances may run of every shelf that an offering is on."""
+        with self._lock:
+            limits = tuple(self._limits.items())
+        return {shelf: count for shelf, count in limits if shelf.holds(capacity_type, instance_type, zone)}
 
     def trouble(self, capacity_type: str, instance_type: str, zone: str) -> Trouble | None:
         """Return why a fleet gets none of an offering, if that is so."""
@@ -118,6 +146,16 @@ class Account:
         if price is None or capacity_type != "spot":
             return price
         return self.spot.get((instance_type, zone), spot_price(instance_type, zone, price))
+
+    def subscribe(self, listener: Callable[[Happening], None]) -> Callable[[], None]:
+        """Tell somebody of whatever happens, in the thread in which it does; return how to stop that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def tell(self, happening: Happening) -> None:
+        """Tell whoever wants to know."""
+        for listener in tuple(self._listeners):
+            listener(happening)
 
     def record(self, call: Call) -> None:
         """Remember a request."""
@@ -137,6 +175,10 @@ class Account:
     def sells(self, instance_type: str) -> bool:
         """Say whether an instance type exists here."""
         return self.types is None or instance_type in self.types
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _on_demand(region: str, types: frozenset[str] | None) -> dict[str, float]:

@@ -11,15 +11,19 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from moto.core.responses import ActionResult
+from moto.core.types import Base64EncodedString
 from moto.core.utils import utcnow
 from moto.ec2.exceptions import InvalidLaunchTemplateNameNotFoundError
 from moto.ec2.models.amis import AmiBackend
+from moto.ec2.models.instances import Instance
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import convert_tag_spec
 from moto.ssm.models import Parameter, ParameterDict
 
 from karpenter.local.aws.account import ACCOUNTS
 from karpenter.local.aws.fleet import Fleet
+from karpenter.local.aws.happenings import Ended
+from karpenter.local.aws.power import is_leaving, switch_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +78,8 @@ def _describe_instance_type_offerings(self: Any) -> ActionResult:
 
 
 def _describe_spot_price_history(self: Any) -> ActionResult:
-    account, now = _account(self), utcnow()
+    account = _account(self)
+    now = account.now()
     prices = [
         (
             each["InstanceType"],
@@ -172,6 +177,35 @@ def _delete_launch_template(self: Any) -> ActionResult:
     return answer
 
 
+def _get_console_output(self: Any) -> ActionResult:
+    instance = self.ec2_backend.get_instance(self._get_param("InstanceId"))
+    account = _account(self)
+    written = "\n".join(account.consoles.get(instance.id, ()))
+    return ActionResult(
+        {
+            "InstanceId": instance.id,
+            "Timestamp": account.now(),
+            "Output": Base64EncodedString.from_raw_string(written),
+        }
+    )
+
+
+def _terminate(self: Any) -> Any:
+    """Begin the end of an instance; ends that have begun are left alone."""
+    account = ACCOUNTS.get(self.owner_id)
+    if account is None:
+        return _PLAIN["terminate"](self)
+    if is_leaving(self):
+        return self.instance_state
+    before = _PLAIN["terminate"](self)
+    switch_off(account, self)
+    reservation = account.reservations.get(getattr(self, "capacity_reservation_id", None) or "")
+    if reservation is not None:
+        reservation["AvailableInstanceCount"] += 1
+    account.tell(Ended(self.id))
+    return before
+
+
 _EC2: Final[dict[str, Callable[[Any], ActionResult]]] = {
     "create_fleet": _create_fleet,
     "delete_launch_template": _delete_launch_template,
@@ -181,6 +215,7 @@ _EC2: Final[dict[str, Callable[[Any], ActionResult]]] = {
     "describe_launch_templates": _describe_launch_templates,
     "describe_placement_groups": _describe_placement_groups,
     "describe_spot_price_history": _describe_spot_price_history,
+    "get_console_output": _get_console_output,
 }
 _PLAIN: Final[dict[str, Any]] = {}
 """What the imitation had in place of ours."""
@@ -224,4 +259,6 @@ def install() -> None:
         setattr(EC2Response, name, answer)
     _PLAIN["parameters"] = ParameterDict._check_loading_status  # noqa: SLF001  how the library is extended
     setattr(ParameterDict, "_check_loading_status", _find_parameter)  # noqa: B010  a method of theirs
+    _PLAIN["terminate"] = Instance.terminate
+    setattr(Instance, "terminate", _terminate)  # noqa: B010  as above
     setattr(AmiBackend, "_load_amis", lambda _: None)  # noqa: B010  accounts publish their own images

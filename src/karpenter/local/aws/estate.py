@@ -1,8 +1,10 @@
 """
-What a cluster finds in an account: a network of three zones, security groups, a role, an EKS cluster, images.
+What a cluster finds in an account: a network of three zones, security groups, a role, an EKS cluster, a
+queue of what is about to happen, images.
 
 Everything that belongs to the cluster is tagged ``karpenter.sh/discovery`` with its name, as guides tell
-users to do. Images are those that AWS publishes for EKS, for all families, under the same parameters.
+users to do, and is also named and tagged as the usual tools for EKS do it. Images are those that AWS
+publishes for EKS, for all families, under the same parameters, and a few that guides call by their ids.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.amis import Ami
+from moto.eks.models import eks_backends
+from moto.sqs.models import sqs_backends
 
 from karpenter.cloud.aws.images.aliases import Alias, published
 
@@ -27,6 +31,14 @@ DISCOVERY: Final = "karpenter.sh/discovery"
 ZONES: Final = 3
 RELEASED: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _FAMILIES: Final = ("al2", "al2023", "bottlerocket", "windows2019", "windows2022", "windows2025")
+IN_GUIDES: Final = {
+    "ami-0d6c6ac554d62a745": ("amazon-eks-node-1.30-v20240807", "x86_64"),
+    "ami-0eb2ae1eda347f8cf": ("amazon-eks-arm64-node-1.30-v20240807", "arm64"),
+    "ami-09f1941e8730d7702": ("amazon-eks-node-al2023-x86_64-standard-1.30-v20240807", "x86_64"),
+}
+"""Images of AWS that guides call by their ids: name and architecture."""
+
+_IN_GUIDES_SINCE: Final = datetime(2024, 8, 7, tzinfo=UTC)
 _TRUST: Final = {
     "Version": "2012-10-17",
     "Statement": [
@@ -38,22 +50,32 @@ _TRUST: Final = {
 class Estate:
     """What an account has for one cluster."""
 
-    def __init__(self, account: Account, clients: Mapping[str, Any], cluster: str) -> None:
+    def __init__(
+        self, account: Account, clients: Mapping[str, Any], cluster: str, *, kubernetes: str = "1.33"
+    ) -> None:
         self.account = account
         self.cluster = cluster
-        self.kubernetes = "1.33"
+        self.kubernetes = kubernetes
         self.role = f"KarpenterNodeRole-{cluster}"
         self._ec2, self._iam, self._eks = clients["ec2"], clients["iam"], clients["eks"]
         self._released = 0
         self.subnets: list[str] = []
         self.groups: list[str] = []
 
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """The zones that have a subnet of the cluster."""
+        return tuple(f"{self.account.region}{'abc'[number]}" for number in range(ZONES))
+
     def build(self) -> None:
         """Make everything."""
         vpc = self._ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-        for number in range(ZONES):
-            self.add_subnet(vpc, f"{self.account.region}{'abc'[number]}", f"10.0.{number * 32}.0/19")
+        for number, zone in enumerate(self.zones):
+            self.add_subnet(vpc, zone, f"10.0.{number * 32}.0/19")
         self.groups = [self._group(vpc, "nodes"), self._group(vpc, "pods")]
+        backend: Any = ec2_backends[self.account.number][self.account.region]
+        # Only AWS itself may set such a tag; it does so on the group that EKS makes.
+        backend.tags[self.groups[0]]["aws:eks:cluster-name"] = self.cluster
         self._iam.create_role(RoleName=self.role, AssumeRolePolicyDocument=json.dumps(_TRUST))
         self._eks.create_cluster(
             name=self.cluster,
@@ -62,13 +84,22 @@ class Estate:
             resourcesVpcConfig={"subnetIds": self.subnets},
             kubernetesNetworkConfig={"serviceIpv4Cidr": "10.100.0.0/16"},
         )
+        sqs_backends[self.account.number][self.account.region].create_queue(self.cluster)
+        for image, (name, arch) in IN_GUIDES.items():
+            self.publish_image(name, arch=arch, created=_IN_GUIDES_SINCE, number=image)
         self.release_images()
+
+    def serve(self, *, endpoint: str, authority: str) -> None:
+        """Let EKS tell where the API server is, and which authority (in base64) it is trusted by."""
+        cluster: Any = eks_backends[self.account.number][self.account.region].clusters[self.cluster]
+        cluster.endpoint = endpoint
+        cluster.certificate_authority = {"data": authority}
 
     def add_subnet(self, vpc: str, zone: str, block: str) -> str:
         """Make a subnet of the cluster."""
         made = self._ec2.create_subnet(VpcId=vpc, AvailabilityZone=zone, CidrBlock=block)
         subnet = str(made["Subnet"]["SubnetId"])
-        self._tag(subnet, Name=f"{self.cluster}-{zone}")
+        self._tag(subnet, Name=f"eksctl-{self.cluster}-cluster/SubnetPrivate{zone.replace('-', '').upper()}")
         self.subnets.append(subnet)
         return subnet
 
@@ -94,10 +125,11 @@ class Estate:
         deprecated: datetime | None = None,
         owner_alias: str | None = "amazon",
         tags: Mapping[str, str] | None = None,
+        number: str = "",
     ) -> str:
-        """Make an image and return its id."""
+        """Make an image and return its id: the one that is given, or the next."""
         backend: Any = ec2_backends[self.account.number][self.account.region]
-        number = f"ami-{len(backend.amis) + 1:017x}"
+        number = number or f"ami-{len(backend.amis) + 1:017x}"
         image: Any = Ami(
             backend,
             number,

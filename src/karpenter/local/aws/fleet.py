@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.local.aws.account import Trouble
+from karpenter.local.aws.happenings import Launched
+from karpenter.local.aws.power import capacity_type_of, is_alive, switch_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,10 +110,27 @@ class Fleet:
         if found is not None:
             return found, 0
         reservation = self._reservation(candidate)
-        if reservation is None:
-            return None, self._wanted
-        left = reservation["AvailableInstanceCount"]
-        return Trouble(code="ReservationCapacityExceeded", message="The reservation is used up."), left
+        if reservation is not None:
+            left = reservation["AvailableInstanceCount"]
+            return Trouble(code="ReservationCapacityExceeded", message="The reservation is used up."), left
+        left = self._left(candidate)
+        return (None, self._wanted) if left is None else (Trouble(), left)
+
+    def _left(self, candidate: Candidate) -> int | None:
+        """Return how many more machines of a candidate there are; None where nobody counts."""
+        place = self._capacity_type(candidate), candidate.instance_type, candidate.zone
+        limits = self._account.limits(*place)
+        if not limits:
+            return None
+        running = [
+            (capacity_type_of(each), each.instance_type, each.placement.zone)
+            for each in self._backend.all_instances()
+            if is_alive(each)
+        ]
+        return max(
+            0,
+            min(count - sum(shelf.holds(*each) for each in running) for shelf, count in limits.items()),
+        )
 
     def _capacity_type(self, candidate: Candidate) -> str:
         if self._kind in _RESERVED or self._reservation(candidate) is not None:
@@ -156,6 +175,8 @@ class Fleet:
         )
         for instance in made.instances:
             self._equip(instance, candidate, nics)
+            switch_on(self._account, instance)
+            self._account.tell(Launched(instance.id))
         return {
             "LaunchTemplateAndOverrides": candidate.as_answer(),
             "Lifecycle": "spot" if self._kind == "spot" else "on-demand",

@@ -2,7 +2,8 @@
 The door of the embedded AWS: every request comes through here first.
 
 It finds out whose request it is and what it asks for, writes that down, lets it go wrong where that was
-wished for, answers what the imitation has no idea of, and passes the rest on.
+wished for, answers what the imitation has no idea of, and passes the rest on. Requests to the control
+interface go to :mod:`.routes`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from werkzeug.wrappers import Request, Response
 from karpenter.local.aws.account import ACCOUNTS, Call
 from karpenter.local.aws.faults import LoseAnswer, Refuse
 from karpenter.local.aws.prices import get_products
+from karpenter.local.aws.routes import PREFIX, Routes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,10 +37,13 @@ class Front:
 
     def __init__(self, imitation: Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]) -> None:
         self._imitation = imitation
+        self.routes = Routes()
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
         request = Request(environ)
+        if request.path.startswith(PREFIX):
+            return self.routes.answer(request)(environ, start)
         signed = _CREDENTIAL.search(request.headers.get("Authorization", ""))
         account = ACCOUNTS.get(signed["number"]) if signed else None
         if signed is None or account is None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
+    from karpenter.local.aws.control import Control
+
 LOOPBACK: Final = "127.0.0.1"
 _NUMBERS: Final = count(1)
 
@@ -25,12 +27,12 @@ _NUMBERS: Final = count(1)
 class EmbeddedAws:
     """An AWS on loopback. Entered, it answers; left, it has stopped."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, port: int = 0) -> None:
         install()
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
-        imitation = DomainDispatcherApplication(create_backend_app)
+        self._front = Front(DomainDispatcherApplication(create_backend_app))
         self._server = make_server(
-            LOOPBACK, 0, Front(imitation), threaded=True, request_handler=MotoRequestHandler
+            LOOPBACK, port, self._front, threaded=True, request_handler=MotoRequestHandler
         )
         self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
 
@@ -55,6 +57,10 @@ class EmbeddedAws:
         made = Account(f"{next(_NUMBERS):012d}", region=region, types=types)
         ACCOUNTS[made.number] = made
         return made
+
+    def obey(self, control: Control) -> None:
+        """Let a hand command this AWS over HTTP."""
+        self._front.routes.control = control
 
     def close_account(self, account: Account) -> None:
         """Forget an account."""

@@ -49,18 +49,22 @@ OURS = {"karpenter.sh/discovery": CLUSTER}
     [
         pytest.param([{"tags": OURS}], {0, 1, 2}, id="by a tag and its value"),
         pytest.param([{"tags": {"karpenter.sh/discovery": "*"}}], {0, 1, 2}, id="by any value of a tag"),
-        pytest.param([{"tags": {"Name": f"{CLUSTER}-us-west-2a"}}], {0}, id="by another tag"),
         pytest.param(
-            [{"tags": {**OURS, "Name": f"{CLUSTER}-us-west-2b"}}], {1}, id="all tags of a term must match"
+            [{"tags": {"Name": f"eksctl-{CLUSTER}-cluster/SubnetPrivateUSWEST2A"}}], {0}, id="by another tag"
         ),
-        pytest.param([{"tags": {"Name": "*2a"}}], {0}, id="by a pattern"),
+        pytest.param(
+            [{"tags": {**OURS, "Name": f"eksctl-{CLUSTER}-cluster/SubnetPrivateUSWEST2B"}}],
+            {1},
+            id="all tags of a term must match",
+        ),
+        pytest.param([{"tags": {"Name": "*2A"}}], {0}, id="by a pattern"),
         pytest.param([{"tags": {"Name": "nothing"}}], set(), id="by a tag that nothing has"),
         pytest.param([{"id": 0}], {0}, id="by id"),
         pytest.param([{"id": 0}, {"id": 2}], {0, 2}, id="by several ids"),
         pytest.param([{"id": "subnet-0123456789abcdef0"}], set(), id="by an id that does not exist"),
-        pytest.param([{"id": 0}, {"tags": {"Name": "*2b"}}], {0, 1}, id="by any of several terms"),
+        pytest.param([{"id": 0}, {"tags": {"Name": "*2B"}}], {0, 1}, id="by any of several terms"),
         pytest.param([{"id": 0}, {"tags": OURS}], {0, 1, 2}, id="none is found twice"),
-        pytest.param([{"id": 0, "tags": {"Name": "*2b"}}], {0}, id="an id wins over tags"),
+        pytest.param([{"id": 0, "tags": {"Name": "*2B"}}], {0}, id="an id wins over tags"),
     ],
 )
 def test_selecting(plain: list[dict[str, Any]], which: set[int]) -> None:
@@ -73,7 +77,7 @@ def test_selecting(plain: list[dict[str, Any]], which: set[int]) -> None:
 
 def test_zones_are_told() -> None:
     """A subnet says its zone, the id of that zone, and how many addresses it has."""
-    (found,) = find(shared_world(), {"tags": {"Name": "*2a"}})
+    (found,) = find(shared_world(), {"tags": {"Name": "*2A"}})
 
     assert (found.zone, found.zone_id, found.free) == ("us-west-2a", "usw2-az2", 8187)
 

@@ -1,0 +1,78 @@
+"""
+What AWS announces: events in their envelopes, put into every queue of the account.
+
+Rules that pass events on to queues are no part of the embedded AWS: it is as if every queue had those that
+guides tell users to make.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from moto.sqs.models import sqs_backends
+
+from karpenter.local.aws.happenings import Mailed
+
+if TYPE_CHECKING:
+    from karpenter.local.aws.account import Account
+
+EC2: Final = "aws.ec2"
+HEALTH: Final = "aws.health"
+
+
+def announce_interruption(account: Account, instance: str) -> None:
+    """Tell that a spot instance will be taken away."""
+    detail = {"instance-id": instance, "instance-action": "terminate"}
+    announce(account, EC2, "EC2 Spot Instance Interruption Warning", detail, _arn(account, instance))
+
+
+def announce_rebalance(account: Account, instance: str) -> None:
+    """Tell that a spot instance may be taken away some time."""
+    detail = {"instance-id": instance}
+    announce(account, EC2, "EC2 Instance Rebalance Recommendation", detail, _arn(account, instance))
+
+
+def announce_state(account: Account, instance: str, state: str) -> None:
+    """Tell which state an instance has reached."""
+    detail = {"instance-id": instance, "state": state}
+    announce(account, EC2, "EC2 Instance State-change Notification", detail, _arn(account, instance))
+
+
+def announce_maintenance(account: Account, instance: str) -> None:
+    """Tell that the hardware under an instance will be retired."""
+    detail = {
+        "eventArn": f"arn:aws:health:{account.region}::event/EC2/{uuid4()}",
+        "service": "EC2",
+        "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
+        "eventTypeCategory": "scheduledChange",
+        "startTime": account.now().strftime("%a, %d %b %Y %H:%M:%S GMT"),
+        "affectedEntities": [{"entityValue": instance}],
+    }
+    announce(account, HEALTH, "AWS Health Event", detail, instance)
+
+
+def announce(account: Account, source: str, kind: str, detail: dict[str, Any], resource: str) -> None:
+    """Put an event into every queue of the account."""
+    body = json.dumps(
+        {
+            "version": "0",
+            "id": str(uuid4()),
+            "detail-type": kind,
+            "source": source,
+            "account": account.number,
+            "time": account.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "region": account.region,
+            "resources": [resource],
+            "detail": detail,
+        }
+    )
+    backend = sqs_backends[account.number][account.region]
+    for name in tuple(backend.queues):
+        backend.send_message(name, body)
+    account.tell(Mailed())
+
+
+def _arn(account: Account, instance: str) -> str:
+    return f"arn:aws:ec2:{account.region}:{account.number}:instance/{instance}"
