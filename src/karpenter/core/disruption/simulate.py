@@ -3,6 +3,8 @@ What would happen if some machines went: the solver, asked about the cluster wit
 
 The cluster is taken in once; each question only leaves machines out and adds the pods that
 would have to move. Pods that wait already take part, so that savings never take their place.
+What cannot make a difference to those pods (machines without room for any of them, running
+pods that none of them could meet) is left out of the question, which changes no answer.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from karpenter.core.disruption.company import Company
+from karpenter.core.disruption.rooms import Rooms, least
+from karpenter.core.model.resources import pod_requests
 from karpenter.core.scheduling.intake.buffers import virtual_pods
 from karpenter.core.scheduling.intake.intake import assemble
 from karpenter.core.scheduling.intake.pods import evacuated, waiting
@@ -20,7 +25,7 @@ from karpenter.core.scheduling.problem import Located
 from karpenter.core.scheduling.solve import solve
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from karpenter.core.disruption.candidates import Candidate
@@ -74,17 +79,21 @@ class Simulator:
         starting = {node.name for node in nodes if node.is_managed and not node.is_initialized}
         self._for_savings = _quieted(self._base.nodes, quiet | starting)
         self._for_drift = _quieted(self._base.nodes, frozenset(starting))
-        self._staying = {
-            pod.key: Located(pod, self._homes[pod.key]) for pod in self._base.pods if pod.key in self._homes
-        }
+        self._order = {candidate.name: number for number, candidate in enumerate(movable)}
+        self._moving = {pod.key: pod for pod in self._base.pods if pod.key in self._homes}
+        self._waiting = tuple(pod for pod in self._base.pods if pod.key not in self._homes)
+        self._staying = tuple(Located(pod, self._homes[key]) for key, pod in self._moving.items())
+        self._running = (*self._base.located, *self._staying)
+        self._rooms = Rooms(self._base.nodes)
+        self._least: dict[str, Mapping[str, int]] = {}
 
     def as_it_is(self) -> Problem:
         """Return the cluster with every pod in its place, and all pods that could move as pods to place."""
         return msgspec.structs.replace(
             self._base,
-            pods=tuple(pod for pod in self._base.pods if pod.key in self._homes),
+            pods=tuple(self._moving.values()),
             nodes=self._for_savings,
-            located=(*self._base.located, *self._staying.values()),
+            located=self._running,
             moved=frozenset(self._homes),
         )
 
@@ -93,15 +102,16 @@ class Simulator:
         return not any(pod.key in self._turned_away for pod in candidate.movable)
 
     @cached_property
+    def _company(self) -> Company:
+        return Company(self._running, self._base.spread_defaults)
+
+    @cached_property
     def _wanted_anyway(self) -> int:
         """How many new machines the pods that wait need while every machine stays."""
-        pods = tuple(pod for pod in self._base.pods if pod.key not in self._homes)
-        located = (*self._base.located, *self._staying.values())
-        return (
-            len(solve(msgspec.structs.replace(self._base, pods=pods, located=located)).new_nodes)
-            if pods
-            else 0
-        )
+        if not self._waiting:
+            return 0
+        problem = msgspec.structs.replace(self._base, pods=self._waiting, located=self._running)
+        return len(solve(problem).new_nodes)
 
     def without(
         self, candidates: Sequence[Candidate], *, savings: bool = True, by_price: bool = False
@@ -113,16 +123,19 @@ class Simulator:
         instead of the fewest.
         """
         gone = {candidate.name for candidate in candidates}
-        moving = {pod.key for candidate in candidates for pod in candidate.movable}
+        moving = frozenset(pod.key for candidate in candidates for pod in candidate.movable)
         base = self._base
         nodes = self._for_savings if savings else self._for_drift
+        ordered = sorted(candidates, key=lambda candidate: self._order[candidate.name])
+        leaving = (self._moving.get(pod.key) for candidate in ordered for pod in candidate.movable)
+        pods = (*self._waiting, *(pod for pod in leaving if pod is not None))
         problem = msgspec.structs.replace(
             base,
-            pods=tuple(pod for pod in base.pods if pod.key in moving or pod.key not in self._homes),
-            nodes=tuple(node for node in nodes if node.name not in gone),
+            pods=pods,
+            nodes=tuple(nodes[at] for at in self._rooms.with_room(self._least_of(candidates), without=gone)),
             places=tuple(place for place in base.places if place.name not in gone),
-            located=(*base.located, *(at for key, at in self._staying.items() if key not in moving)),
-            moved=frozenset(moving),
+            located=self._company.of(pods, but=moving),
+            moved=moving,
             options=msgspec.structs.replace(base.options, packing="price") if by_price else base.options,
         )
         plan = solve(problem)
@@ -135,7 +148,18 @@ class Simulator:
             stranded=tuple(stranded),
         )
 
-    def _replacements(self, plan: Plan, moving: set[str]) -> tuple[NewNode, ...]:
+    def _least_of(self, candidates: Sequence[Candidate]) -> Mapping[str, int]:
+        """Return the least that any pod of a question asks for, resource by resource."""
+        found = [self._least_on(candidate) for candidate in candidates if candidate.movable]
+        return least([*found, *map(pod_requests, self._waiting)])
+
+    def _least_on(self, candidate: Candidate) -> Mapping[str, int]:
+        if candidate.name not in self._least:
+            mine = (pod for pod in candidate.movable if pod.key in self._moving)
+            self._least[candidate.name] = least(pod_requests(pod) for pod in mine)
+        return self._least[candidate.name]
+
+    def _replacements(self, plan: Plan, moving: frozenset[str]) -> tuple[NewNode, ...]:
         """Return the new machines that are needed because of what goes."""
         mine = [node for node in plan.new_nodes if any(pod in moving for pod in node.pods)]
         others = (

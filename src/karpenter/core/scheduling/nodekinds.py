@@ -66,7 +66,7 @@ class NodeKinds:
         known: dict[object, NodeKind] = {}
         numbers = np.zeros(len(nodes), np.int64)
         for position, node in enumerate(nodes):
-            labels = {k: v for k, v in node.labels.items() if k in keys}
+            labels = {key: node.labels[key] for key in keys if key in node.labels}
             identity = (frozenset(labels.items()), node.taints)
             if identity not in known:
                 known[identity] = NodeKind(len(known), labels, node.taints)

@@ -69,11 +69,10 @@ class Reservations:
         self.left: dict[str, int] = {}
         self._held: dict[int, frozenset[str]] = {}
         for template in templates:
-            for offering in template.universe.offerings:
-                if offering.capacity_type == RESERVED:
-                    had = self.left.get(offering.reservation_id)
-                    has = offering.reservation_capacity or 0
-                    self.left[offering.reservation_id] = has if had is None else min(had, has)
+            for offering in template.universe.reserved:
+                had = self.left.get(offering.reservation_id)
+                has = offering.reservation_capacity or 0
+                self.left[offering.reservation_id] = has if had is None else min(had, has)
 
     def held(self, claim: int) -> frozenset[str]:
         """Return the reservations that a claim holds one machine of."""

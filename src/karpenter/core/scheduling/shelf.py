@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from karpenter.api.labels import RESERVED
 from karpenter.core.model.labels import Requirement
 from karpenter.core.scheduling.bits import to_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -48,7 +49,15 @@ class Shelf:
             owner.extend([position] * len(kind.available))
         self.owner = np.array(owner, np.int64)
         self.price = np.array([o.price for o in self.offerings], np.float64)
+        self.ways = tuple(o.capacity_type for o in self.offerings)
+        """How each offering is bought."""
+
+        self.reserved = tuple(o for o, way in zip(self.offerings, self.ways, strict=True) if way == RESERVED)
         self.everything: Bits = (1 << len(self.offerings)) - 1
+        self.overdrawn = np.array([any(v < 0 for v in kind.allocatable.values()) for kind in types], bool)
+        """Types that have less than nothing of something."""
+
+        self._room: dict[tuple[str, ...], NDArray[np.int64]] = {}
         self._absent = absent
         self._sayings: dict[str, _Sayings] = {}
         self._left: dict[Requirement, Bits] = {}
@@ -60,6 +69,14 @@ class Shelf:
             found = self._left[requirement] = self.sayings(requirement.key).left(requirement)
         return found
 
+    def room(self, axis: tuple[str, ...]) -> NDArray[np.int64]:
+        """Return what pods may use of each type, over some resources."""
+        found = self._room.get(axis)
+        if found is None:
+            found = self._room[axis] = amounts_of([kind.allocatable for kind in self.types], axis)
+            found.setflags(write=False)
+        return found
+
     def sayings(self, key: str) -> _Sayings:
         """Return what the offerings say about a key."""
         found = self._sayings.get(key)
@@ -67,6 +84,12 @@ class Shelf:
             found = _Sayings(key, self.types, len(self.offerings), key in self._absent)
             self._sayings[key] = found
         return found
+
+
+def amounts_of(lists: Sequence[Mapping[str, int]], axis: Sequence[str]) -> NDArray[np.int64]:
+    """Return resource lists as rows over `axis`; a missing resource is zero."""
+    rows = [[each.get(name, 0) for name in axis] for each in lists]
+    return np.array(rows, np.int64).reshape(len(lists), len(axis))
 
 
 def shelf_of(types: tuple[InstanceType, ...], absent: frozenset[str]) -> Shelf:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from karpenter.api.labels import INITIALIZED, PREFER_NO_SCHEDULE, REGISTERED, RESERVED
+from karpenter.api.labels import INITIALIZED, PREFER_NO_SCHEDULE, REGISTERED
 from karpenter.api.placement import Toleration
 from karpenter.core.model.labels import requirement
 from karpenter.core.model.ports import HostPort, host_ports
@@ -80,7 +80,7 @@ class Template:
         self.universe.reserve(self.overhead)
         self.bits: Bits = self.universe.keep(self.universe.everything, pool.requirements)
         self.min_values = {r.key: r.min_values for r in pool.requirements if r.min_values}
-        self.reserves = any(o.capacity_type == RESERVED for o in self.universe.offerings)
+        self.reserves = bool(self.universe.reserved)
         self.has_daemon_ports = any(self.ports)
         self._domains: dict[str, frozenset[str]] = {}
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from karpenter.core.scheduling.bits import to_bits, to_flags
-from karpenter.core.scheduling.shelf import shelf_of
+from karpenter.core.scheduling.shelf import amounts_of, shelf_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,15 +50,14 @@ class Universe:
         self.price = self._shelf.price
         self.everything = self._shelf.everything
         self.axis = tuple(axis)
-        self.room = amounts_of([kind.allocatable for kind in self.types], self.axis)
+        self.room = self._shelf.room(self.axis)
+        self.ways = self._shelf.ways
+        self.reserved = self._shelf.reserved
 
     def reserve(self, daemons: Sequence[Mapping[str, int]]) -> None:
         """Take what daemons need, type by type, off the room; an overdrawn type has none at all."""
-        room = amounts_of([kind.allocatable for kind in self.types], self.axis) - amounts_of(
-            daemons, self.axis
-        )
-        overdrawn = np.array([any(v < 0 for v in kind.allocatable.values()) for kind in self.types], bool)
-        room[overdrawn | (room < 0).any(axis=1)] = -1
+        room = self._shelf.room(self.axis) - amounts_of(daemons, self.axis)
+        room[self._shelf.overdrawn | (room < 0).any(axis=1)] = -1
         self.room = room
 
     def left(self, requirement: Requirement) -> Bits:
@@ -100,12 +99,6 @@ class Universe:
         rooms = self.room[self.types_of(bits)]
         rooms = rooms[(rooms >= 0).all(axis=1)]
         return pareto(rooms)
-
-
-def amounts_of(lists: Sequence[Mapping[str, int]], axis: Sequence[str]) -> Amounts:
-    """Return resource lists as rows over `axis`; a missing resource is zero."""
-    rows = [[each.get(name, 0) for name in axis] for each in lists]
-    return np.array(rows, np.int64).reshape(len(lists), len(axis))
 
 
 def pareto(rows: Amounts) -> Amounts:

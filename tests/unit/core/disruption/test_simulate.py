@@ -1,0 +1,207 @@
+"""Leaving out of a question what cannot matter changes no answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from karpenter.api.labels import HOSTNAME, ZONE
+from karpenter.api.meta import LabelSelector
+from karpenter.api.placement import (
+    Affinity,
+    PodAffinity,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+)
+from karpenter.api.pod import Pod
+from karpenter.core.disruption.candidates import survey
+from karpenter.core.disruption.company import Company
+from karpenter.core.disruption.rooms import Rooms, least
+from karpenter.core.disruption.simulate import Simulator
+from karpenter.core.scheduling.intake.intake import Policy, assemble
+from karpenter.core.scheduling.problem import Existing, Located, Options
+from karpenter.core.scheduling.solve import solve
+from karpenter.core.state.guards import Guards
+from karpenter.core.state.nodes import state_nodes
+from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, machine, pod, pool
+
+if TYPE_CHECKING:
+    from karpenter.api.meta import Resource
+    from karpenter.core.state.view import ClusterView
+
+APPS = ("red", "green", "blue")
+
+
+def _company(kind: str, app: str) -> dict[str, Any]:
+    """Return what of a pod's spec makes it look at others."""
+    picks = LabelSelector(match_labels={"app": app})
+    apart = PodAffinityTerm(topology_key=HOSTNAME, label_selector=picks)
+    near = PodAffinityTerm(topology_key=ZONE, label_selector=picks)
+    wished = WeightedPodAffinityTerm(weight=10, pod_affinity_term=apart)
+    everyone = PodAffinityTerm(topology_key=HOSTNAME, label_selector=LabelSelector())
+    spread = TopologySpreadConstraint(
+        max_skew=1, topology_key=ZONE, when_unsatisfiable="DoNotSchedule", label_selector=picks
+    )
+    anti = {"required_during_scheduling_ignored_during_execution": (apart,)}
+    return {
+        "alone": {},
+        "apart": {"affinity": Affinity(pod_anti_affinity=PodAffinity(**anti))},
+        "near": {
+            "affinity": Affinity(
+                pod_affinity=PodAffinity(required_during_scheduling_ignored_during_execution=(near,))
+            )
+        },
+        "rather apart": {
+            "affinity": Affinity(
+                pod_anti_affinity=PodAffinity(preferred_during_scheduling_ignored_during_execution=(wished,))
+            )
+        },
+        "apart from everyone": {
+            "affinity": Affinity(
+                pod_anti_affinity=PodAffinity(required_during_scheduling_ignored_during_execution=(everyone,))
+            )
+        },
+        "spread": {"topology_spread_constraints": (spread,)},
+    }[kind]
+
+
+def _member(name: str, node: str, app: str, other: str, kind: str, cpu: str = "500m") -> Pod:
+    base = pod(name, node, cpu=cpu, labels={"app": app})
+    return msgspec.structs.replace(base, spec=msgspec.structs.replace(base.spec, **_company(kind, other)))
+
+
+KINDS = st.sampled_from(("alone", "alone", "apart", "near", "rather apart", "apart from everyone", "spread"))
+PODS = st.tuples(
+    st.integers(0, 4), st.sampled_from(APPS), st.sampled_from(APPS), KINDS, st.sampled_from(("250m", "1", "2"))
+)
+
+
+@given(
+    found=st.lists(PODS, min_size=1, max_size=14),
+    gone=st.sets(st.integers(0, 4), min_size=1, max_size=3),
+    waits=st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_question_about_the_part_that_matters_has_the_answer_of_the_whole(
+    found: list[tuple[int, str, str, str, str]], gone: set[int], waits: bool
+) -> None:
+    """Whatever runs in the cluster, pods go where the solver would put them with everything in view."""
+    parts: list[Resource | list[Resource]] = [pool()]
+    parts += [machine(f"n-{n}", "medium", zone=f"zone-{n % 2 + 1}") for n in range(5)]
+    parts += [
+        _member(f"p-{i}", f"n-{at}", app, other, kind, cpu) for i, (at, app, other, kind, cpu) in enumerate(found)
+    ]
+    if waits:
+        parts.append(pod("waiting", cpu="1"))
+    view = cluster(*parts)
+    names = frozenset(f"n-{n}" for n in gone)
+
+    outcome, expected = _asked(view, names), _oracle(view, names)
+
+    assert (outcome.moves, [node.instance_types for node in outcome.plan.new_nodes]) == expected
+
+
+def _simulator(view: ClusterView) -> tuple[Simulator, list[Any]]:
+    nodes, guards = state_nodes(view), Guards(view)
+    candidates = survey(nodes, view, MARKET, guards, NOW).candidates
+    simulator = Simulator(
+        view,
+        MARKET,
+        nodes,
+        guards,
+        NOW,
+        movable=candidates,
+        quiet=frozenset(),
+        options=Options(),
+        policy=Policy(),
+    )
+    return simulator, list(candidates)
+
+
+def _asked(view: ClusterView, names: frozenset[str]) -> Any:
+    simulator, candidates = _simulator(view)
+    return simulator.without([c for c in candidates if c.name in names])
+
+
+def _oracle(view: ClusterView, names: frozenset[str]) -> tuple[dict[str, str], list[tuple[str, ...]]]:
+    """Ask the solver about the whole cluster."""
+    moving = [p for name in sorted(names) for p in view.pods_by_node.get(name, ())]
+    pods = [p for p in view.pods.values() if not p.spec.node_name] + moving
+    intake = assemble(
+        view,
+        MARKET,
+        nodes=state_nodes(view),
+        pods=pods,
+        options=Options(packing="greedy", prove=False, reserved="fallback"),
+        policy=Policy(),
+        moved=frozenset(p.key for p in moving),
+        without=names,
+    )
+    plan = solve(intake.problem)
+    keys = {p.key for p in moving}
+    moves = {key: node for node, placed in plan.placed.items() for key in placed if key in keys}
+    return moves, [node.instance_types for node in plan.new_nodes]
+
+
+def test_company_is_found_by_labels_and_by_refusals() -> None:
+    """A pod meets those that its selectors pick, and those that refuse it; nobody else."""
+    running = [
+        Located(_member("red-1", "n-1", "red", "red", "alone"), "n-1"),
+        Located(_member("green-1", "n-1", "green", "red", "apart"), "n-1"),
+        Located(_member("blue-1", "n-2", "blue", "blue", "apart"), "n-2"),
+        Located(_member("gone-1", "n-2", "red", "red", "alone"), "n-2"),
+    ]
+    asking = _member("red-2", "", "red", "red", "spread")
+
+    found = Company(running, {}).of([asking], but=frozenset({"default/gone-1"}))
+
+    assert [each.pod.metadata.name for each in found] == ["red-1", "green-1"]
+
+
+def test_spreads_by_default_pick_company_too() -> None:
+    """A pod that states no spread follows the default one, and so meets whom that picks."""
+    running = [Located(_member("red-1", "n-1", "red", "red", "alone"), "n-1")]
+    asking = _member("blue-1", "", "blue", "blue", "alone")
+    spreads = _company("spread", "red")["topology_spread_constraints"]
+
+    assert Company(running, {}).of([asking], but=frozenset()) == ()
+    assert Company(running, {asking.key: spreads}).of([asking], but=frozenset()) == tuple(running)
+
+
+def test_a_pod_that_picks_anybody_meets_everybody() -> None:
+    """A selector that names no label can mean everyone, and so can a refusal."""
+    running = [
+        Located(_member("red-1", "n-1", "red", "red", "alone"), "n-1"),
+        Located(_member("green-1", "n-1", "green", "green", "apart from everyone"), "n-1"),
+    ]
+    picky = _member("blue-1", "", "blue", "blue", "apart from everyone")
+    plain = _member("blue-2", "", "blue", "blue", "alone")
+    company = Company(running, {})
+
+    assert company.of([picky], but=frozenset({"default/red-1"})) == (running[1],)
+    assert company.of([plain], but=frozenset()) == (running[1],)
+
+
+def test_only_machines_with_room_for_the_least_are_asked() -> None:
+    """A machine that lacks any resource of the smallest demand, or is overdrawn, takes nobody."""
+    free = [
+        {"cpu": 500, "memory": 5, "pods": 1},
+        {"cpu": 5000, "memory": -1, "pods": 1},
+        {"cpu": 5000, "memory": 5, "pods": 1, "gpu": 1},
+        {"cpu": 5000, "memory": 5, "pods": 1},
+    ]
+    rooms = Rooms([Existing(name=f"n-{n}", labels={}, free=each) for n, each in enumerate(free)])
+
+    assert rooms.with_room({"cpu": 1000}, without=frozenset()) == [2, 3]
+    assert rooms.with_room({"cpu": 1000, "gpu": 1}, without=frozenset()) == [2]
+    assert rooms.with_room({}, without={"n-3", "unknown"}) == [0, 2]
+
+
+def test_the_least_of_several_demands() -> None:
+    """What some demand leaves out, nobody needs for certain."""
+    assert least([{"cpu": 2, "gpu": 1}, {"cpu": 1}]) == {"cpu": 1}
+    assert least([]) == {}
