@@ -30,6 +30,8 @@ from karpenter.kube.errors import KubeError
 from karpenter.telemetry.metrics import scheduler
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from karpenter.api.meta import Resource
     from karpenter.base.aio.batch import Window
     from karpenter.base.clock import Clock
@@ -89,6 +91,12 @@ class Provisioner:
 
         self.decisions = 0
         """How many decisions were made so far."""
+
+        self._listeners: list[Callable[[Decision], None]] = []
+
+    def subscribe(self, listener: Callable[[Decision], None]) -> None:
+        """Tell `listener` of every decision, before it is carried out."""
+        self._listeners.append(listener)
 
     def trigger(self, uid: str) -> None:
         """Ask for a decision soon."""
@@ -155,6 +163,8 @@ class Provisioner:
         self.decisions += 1
         self._measure(decision, self._clock.monotonic() - started)
         self.buffered = decision.buffered
+        for listener in self._listeners:
+            listener(decision)
         await self._performer.perform(decision.effects)
         await asyncio.gather(*(self._create(each) for each in decision.claims))
 

@@ -26,6 +26,7 @@ from karpenter.base.aio.tasks import Supervisor
 from karpenter.base.clock import Clock
 from karpenter.cloud.interface import CloudProvider, Interruptible
 from karpenter.controllers import watching
+from karpenter.controllers.buffers import BufferKeeper
 from karpenter.controllers.catalogs import Catalogs
 from karpenter.controllers.collecting import GarbageCollection
 from karpenter.controllers.commands import Commands
@@ -35,9 +36,12 @@ from karpenter.controllers.interruptions import Interruptions
 from karpenter.controllers.loop import Loop, patrol
 from karpenter.controllers.marking import ClaimMarks, Expiration, PodEvents, Upkeep
 from karpenter.controllers.nodeclaims import ClaimLifecycle
+from karpenter.controllers.overlays import OverlayKeeper
 from karpenter.controllers.perform import Performer
 from karpenter.controllers.pools import Outcomes, PoolCounter, PoolKeeper
 from karpenter.controllers.provisioning import Provisioner
+from karpenter.controllers.repair import NodeRepair
+from karpenter.controllers.static import StaticDeprovisioning, StaticProvisioning
 from karpenter.controllers.termination import NodeTermination
 from karpenter.controllers.watching import Watches
 from karpenter.controllers.worker import Inline, Threaded
@@ -127,6 +131,7 @@ class Operator:
             outcomes=self.outcomes,
         )
         self._make_controllers()
+        self._make_gated()
         start("events", self.recorder.run)
         self.watches.start(self._supervisor)
         await self.watches.wait_synced()
@@ -224,6 +229,27 @@ class Operator:
         self._tasks |= {"provisioner": self.provisioner.run, "provisioner.remind": self.provisioner.remind}
         evictor = Evictor(self.departures, store, parts.client, performer, clock)
         self._loop(Loop(evictor, workers=100, queue=self.departures.queue), None)
+
+    def _make_gated(self) -> None:
+        """Make what only works behind a gate that is open."""
+        parts, store, performer, clock = self.parts, self.store, self.performer, self.parts.clock
+        gate, policies = parts.settings.gate, parts.cloud.repair_policies
+        if gate("NodeRepair") and policies:
+            repair = NodeRepair(store, performer, clock, policies)
+            self._loop(Loop(repair), repair.wakes)
+        if gate("StaticCapacity"):
+            growing = StaticProvisioning(store, performer, ALL_LABEL_RULES, self.deciding)
+            self._loop(Loop(growing), growing.wakes)
+            shrinking = StaticDeprovisioning(store, performer, clock, self.deciding)
+            self._loop(Loop(shrinking), shrinking.wakes)
+        if gate("NodeOverlay"):
+            overlays = OverlayKeeper(store, performer, self.catalogs, clock)
+            self._loop(Loop(overlays, workers=1), overlays.wakes)
+        if gate("CapacityBuffer"):
+            queue: WorkQueue[str] = WorkQueue(backoff=_CLAIMS)
+            buffers = BufferKeeper(queue, store, performer, self.provisioner, clock)
+            self.provisioner.subscribe(buffers.decided)
+            self._loop(Loop(buffers, queue=queue), buffers.wakes)
 
     def _loop(
         self, loop: Loop, wakes: Callable[[Event, Resource | NodeClass | None], Iterable[str]] | None

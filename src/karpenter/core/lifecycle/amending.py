@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Condition, Resource
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
+    from karpenter.api.overlay import NodeOverlay
     from karpenter.core.effects import Effect
     from karpenter.core.lifecycle.conditions import Board
 
 
 def amend(
-    item: NodeClaim | NodePool,
+    item: NodeClaim | NodePool | NodeOverlay,
     board: Board,
     *,
     because: str,

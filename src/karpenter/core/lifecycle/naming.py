@@ -62,3 +62,8 @@ def termination_mode(claim: NodeClaim) -> str:
     if grace is None:
         return "graceful"
     return "eventual" if grace.total_seconds() > 0 else "forceful"
+
+
+def snake(words: str) -> str:
+    """Return a word with capitals inside as metrics spell it: memory_pressure for MemoryPressure."""
+    return "".join(f"_{each.lower()}" if each.isupper() else each for each in words).lstrip("_")

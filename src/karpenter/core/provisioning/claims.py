@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.labels import LabelRules
     from karpenter.api.nodepool import NodePool
+    from karpenter.core.model.requirements import Requirements
     from karpenter.core.scheduling.plan import NewNode
 
 
@@ -44,12 +45,7 @@ def claim_for(node: NewNode, pool: NodePool, rules: LabelRules) -> NodeClaim:
         spec=NodeClaimSpec(
             taints=node.taints,
             startup_taints=node.startup_taints,
-            requirements=tuple(
-                NodeRequirement(
-                    key=term.key, operator=term.operator, values=term.values, min_values=term.min_values
-                )
-                for term in node.requirements.without(class_label).terms()
-            ),
+            requirements=written(node.requirements.without(class_label)),
             resources=NodeClaimResources(requests=dict(render_resources(node.requests))),
             node_class_ref=ref,
             expire_after=template.spec.expire_after,
@@ -61,6 +57,14 @@ def claim_for(node: NewNode, pool: NodePool, rules: LabelRules) -> NodeClaim:
 def create(node: NewNode, pool: NodePool, rules: LabelRules, because: str) -> CreateClaim:
     """Return the creation of a claim for a new node."""
     return CreateClaim(claim=claim_for(node, pool, rules), pods=node.pods, because=because)
+
+
+def written(requirements: Requirements) -> tuple[NodeRequirement, ...]:
+    """Return requirements as a claim spells them."""
+    return tuple(
+        NodeRequirement(key=term.key, operator=term.operator, values=term.values, min_values=term.min_values)
+        for term in requirements.terms()
+    )
 
 
 def owner_of(pool: NodePool) -> OwnerReference:

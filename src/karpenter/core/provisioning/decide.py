@@ -6,10 +6,12 @@ One decision of the provisioner: claims to create, nodes to promise, and what to
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter.api.labels import BUFFER_NAME, BUFFER_NAMESPACE
 from karpenter.core.announcements import failed_scheduling, no_compatible_types, nominated
 from karpenter.core.effects import CreateClaim, Effect, Nominate
 from karpenter.core.provisioning.claims import create
@@ -21,7 +23,7 @@ from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.nodes import state_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from datetime import datetime
 
     from karpenter.api.nodeclaim import NodeClaim
@@ -51,6 +53,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     buffered: frozenset[str] = frozenset()
     """Names of nodes that hold room for a buffer."""
+
+    buffers: Mapping[str, bool] = {}
+    """Of each buffer that asks for room, whether all of it is on nodes that exist."""
 
 
 NOTHING_TO_DO: Final = Decision()
@@ -88,12 +93,25 @@ def provision(
         buffered=frozenset(
             name for name, keys in plan.placed.items() if any(is_virtual(known[key]) for key in keys)
         ),
+        buffers=_buffers(plan, known),
     )
 
 
 def told(claim: NodeClaim, pods: Mapping[str, Pod]) -> tuple[Effect, ...]:
     """Return what to tell pods for which a claim was created."""
     return tuple(nominated(pod, claim=claim.name) for pod in pods.values() if not is_virtual(pod))
+
+
+def _buffers(plan: Plan, pods: Mapping[str, Pod]) -> dict[str, bool]:
+    """Return of each buffer that asks for room whether all of it was found on nodes that exist."""
+    there = {key for keys in plan.placed.values() for key in keys}
+    found: dict[str, bool] = {}
+    for pod in pods.values():
+        if is_virtual(pod):
+            notes = pod.metadata.annotations
+            buffer = f"{notes[BUFFER_NAMESPACE]}/{notes[BUFFER_NAME]}"
+            found[buffer] = found.get(buffer, True) and pod.key in there
+    return found
 
 
 def _promises(plan: Plan, view: ClusterView, pods: Mapping[str, Pod], until: datetime) -> Iterator[Effect]:

@@ -20,6 +20,7 @@ from karpenter.api.meta import Resource
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
+from karpenter.api.overlay import NodeOverlay
 from karpenter.api.pod import Pod
 from karpenter.core.state.fleet import Fleet
 from karpenter.core.state.nodes import remember, state_nodes
@@ -222,7 +223,7 @@ class Store:
             self.stamp += item is None or before is None
         elif kind is NodeClaim:
             self._note_claim(item, before)
-        elif kind is NodePool:
+        elif kind is NodePool or kind is NodeOverlay:
             self.stamp += _generation(item) != _generation(before)
 
     def _note_pod(self, pod: Pod | None, before: Pod | None) -> None:
@@ -264,8 +265,8 @@ def _place(item: Resource | NodeClass) -> tuple[str, Any]:
     return field_of(type(item)), item.key
 
 
-def _generation(pool: NodePool | None) -> int:
-    return pool.metadata.generation if pool is not None else 0
+def _generation(item: NodePool | NodeOverlay | None) -> int:
+    return item.metadata.generation if item is not None else 0
 
 
 def _standing(claim: NodeClaim | None) -> tuple[bool, ...]:

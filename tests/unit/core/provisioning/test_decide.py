@@ -141,6 +141,7 @@ def test_room_for_a_buffer_is_promised_to_nobody() -> None:
     unplaced = decide(pool(spec={"limits": {"cpu": "0"}}), *room, policy=Policy(buffers=True))
 
     assert placed.buffered == {"node-1"}
+    assert (placed.buffers, unplaced.buffers) == ({"default/b": True}, {"default/b": False})
     assert placed.effects == ()
     assert "FailedScheduling" not in reasons(unplaced)
 

@@ -10,6 +10,7 @@ import pytest
 
 from karpenter.api.cluster import Event as ClusterEvent
 from karpenter.api.cluster import Namespace
+from karpenter.api.overlay import NodeOverlay
 from karpenter.api.wire import convert
 from karpenter.core.state.nodes import state_nodes
 from karpenter.core.state.store import Gone, Put, Store
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 OURS = [("karpenter.kwok.sh", "KWOKNodeClass")]
 FOREIGN = {"nodeClassRef": {"group": "other.example", "kind": "OtherClass", "name": "default"}}
+
+
+def overlay(generation: int) -> NodeOverlay:
+    """Return an overlay."""
+    return convert({"metadata": {"name": "o", "generation": generation}}, NodeOverlay)
 
 
 def store(*objects: Resource | NodeClass) -> Store:
@@ -185,6 +191,9 @@ def test_the_first_sight_of_a_waiting_pod_is_remembered(event: Put | Gone) -> No
         pytest.param((launched(),), Gone(launched()), True, id="a claim goes"),
         pytest.param((pool(),), Put(pool(meta={"generation": 2})), True, id="a pool changes"),
         pytest.param((pool(),), Put(pool(ValidationSucceeded="True")), False, id="a pool's status changes"),
+        pytest.param((), Put(overlay(1)), True, id="an overlay comes"),
+        pytest.param((overlay(1),), Put(overlay(1)), False, id="an overlay stays what it was"),
+        pytest.param((overlay(1),), Put(overlay(2)), True, id="an overlay changes"),
         pytest.param((), Put(convert({"metadata": {"name": "n"}}, Namespace)), False, id="a namespace comes"),
     ],
 )

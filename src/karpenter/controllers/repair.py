@@ -1,0 +1,54 @@
+"""Nodes that are broken: look, ask the core if one is to be replaced, see to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.api.node import Node
+from karpenter.core.lifecycle.repair import repair
+from karpenter.core.state.store import Put
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.api.meta import Resource
+    from karpenter.base.clock import Clock
+    from karpenter.cloud.interface import RepairPolicy
+    from karpenter.controllers.perform import Performer
+    from karpenter.core.state.store import Event, Store
+    from karpenter.core.state.view import NodeClass
+
+
+class NodeRepair:
+    """Replaces nodes that have been broken for too long."""
+
+    name = "node.health"
+
+    def __init__(
+        self, store: Store, performer: Performer, clock: Clock, policies: tuple[RepairPolicy, ...]
+    ) -> None:
+        self._store = store
+        self._performer = performer
+        self._clock = clock
+        self._policies = policies
+
+    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the node whose conditions an event has changed; that it still lives is no news."""
+        if isinstance(event, Put) and isinstance(event.object, Node):
+            assert before is None or isinstance(before, Node)
+            if before is None or _conditions(before) != _conditions(event.object):
+                yield event.object.name
+
+    async def reconcile(self, key: str) -> float | None:
+        """Look at one node."""
+        node = self._store.node(key)
+        if node is None:
+            return None
+        claims = self._store.claims_of(node.spec.provider_id)
+        due = repair(node, claims, self._store.view().nodes.values(), self._policies, self._clock.now())
+        await self._performer.perform(due.effects)
+        return due.again
+
+
+def _conditions(node: Node) -> list[tuple[str, str, object]]:
+    return [(each.type, each.status, each.last_transition_time) for each in node.status.conditions]

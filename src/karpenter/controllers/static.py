@@ -1,0 +1,114 @@
+"""
+Pools of a fixed size: claims for what they lack, and an end for what is too much.
+
+Both wait for whoever decides about machines at the moment: between a replacement's creation and the mark on
+what it replaces, a pool seems to have one machine too many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from karpenter.api.labels import NODEPOOL
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import NodePool
+from karpenter.core.disruption.surplus import shrink
+from karpenter.core.effects import CreateClaim
+from karpenter.core.provisioning.static import PERIOD, census, grow, is_static
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.api.labels import LabelRules
+    from karpenter.api.meta import Resource
+    from karpenter.base.clock import Clock
+    from karpenter.controllers.perform import Performer
+    from karpenter.core.state.store import Event, Store
+    from karpenter.core.state.view import NodeClass
+
+log = structlog.stdlib.get_logger(__name__)
+
+UNSYNCED: Final = 1.0
+
+
+class StaticProvisioning:
+    """Lets static pools grow."""
+
+    name = "static.provisioning"
+
+    def __init__(self, store: Store, performer: Performer, rules: LabelRules, deciding: asyncio.Lock) -> None:
+        self._store = store
+        self._performer = performer
+        self._rules = rules
+        self._deciding = deciding
+
+    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the static pool that an event is about."""
+        del before
+        yield from _pool_of(event, self._store)
+
+    async def reconcile(self, key: str) -> float | None:
+        """Create the claims that one pool lacks, as many at a time as it lacks."""
+        if not self._store.complete:
+            return UNSYNCED
+        async with self._deciding:
+            pool = self._store.pool(key)
+            if pool is None or not is_static(pool):
+                return None
+            view = self._store.view()
+            due = grow(pool, census(key, view.claims.values(), view.marked), self._rules)
+            creating = [each for each in due.effects if isinstance(each, CreateClaim)]
+            if creating:
+                log.info("nodepool.grows", nodepool=key, by=len(creating), to=pool.spec.replicas)
+            made = await asyncio.gather(
+                *(self._performer.create_claim(each) for each in creating), return_exceptions=True
+            )
+        for each in made:
+            if isinstance(each, BaseException):
+                raise each
+        return due.again
+
+
+class StaticDeprovisioning:
+    """Lets static pools shrink."""
+
+    name = "static.deprovisioning"
+
+    def __init__(self, store: Store, performer: Performer, clock: Clock, deciding: asyncio.Lock) -> None:
+        self._store = store
+        self._performer = performer
+        self._clock = clock
+        self._deciding = deciding
+
+    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the static pool that an event is about."""
+        del before
+        yield from _pool_of(event, self._store)
+
+    async def reconcile(self, key: str) -> float | None:
+        """Remove what one pool has too much."""
+        if not self._store.complete:
+            return UNSYNCED
+        async with self._deciding:
+            pool = self._store.pool(key)
+            if pool is None or not is_static(pool):
+                return None
+            effects = shrink(pool, self._store.view(), self._clock.now())
+            if effects:
+                log.info("nodepool.shrinks", nodepool=key, to=pool.spec.replicas)
+            await self._performer.perform(effects)
+        return PERIOD
+
+
+def _pool_of(event: Event, store: Store) -> Iterable[str]:
+    item = event.object
+    if isinstance(item, NodePool):
+        if is_static(item):
+            yield item.name
+    elif isinstance(item, NodeClaim):
+        pool = store.pool(item.metadata.labels.get(NODEPOOL, ""))
+        if pool is not None and is_static(pool):
+            yield pool.name
