@@ -17,7 +17,6 @@ from karpenter.api.placement import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from karpenter.api.pod import Pod
 from karpenter.core.disruption.candidates import survey
 from karpenter.core.disruption.company import Company
 from karpenter.core.disruption.rooms import Rooms, least
@@ -31,6 +30,7 @@ from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, machine, p
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
+    from karpenter.api.pod import Pod
     from karpenter.core.state.view import ClusterView
 
 APPS = ("red", "green", "blue")
@@ -69,15 +69,14 @@ def _company(kind: str, app: str) -> dict[str, Any]:
     }[kind]
 
 
-def _member(name: str, node: str, app: str, other: str, kind: str, cpu: str = "500m") -> Pod:
+def _member(name: str, node: str, app: str, other: str, kind: str, *, cpu: str = "500m") -> Pod:  # noqa: PLR0917  a row of a table
     base = pod(name, node, cpu=cpu, labels={"app": app})
     return msgspec.structs.replace(base, spec=msgspec.structs.replace(base.spec, **_company(kind, other)))
 
 
 KINDS = st.sampled_from(("alone", "alone", "apart", "near", "rather apart", "apart from everyone", "spread"))
-PODS = st.tuples(
-    st.integers(0, 4), st.sampled_from(APPS), st.sampled_from(APPS), KINDS, st.sampled_from(("250m", "1", "2"))
-)
+SIZES = st.sampled_from(("250m", "1", "2"))
+PODS = st.tuples(st.integers(0, 4), st.sampled_from(APPS), st.sampled_from(APPS), KINDS, SIZES)
 
 
 @given(
@@ -93,7 +92,8 @@ def test_a_question_about_the_part_that_matters_has_the_answer_of_the_whole(
     parts: list[Resource | list[Resource]] = [pool()]
     parts += [machine(f"n-{n}", "medium", zone=f"zone-{n % 2 + 1}") for n in range(5)]
     parts += [
-        _member(f"p-{i}", f"n-{at}", app, other, kind, cpu) for i, (at, app, other, kind, cpu) in enumerate(found)
+        _member(f"p-{number}", f"n-{at}", app, other, kind, cpu=cpu)
+        for number, (at, app, other, kind, cpu) in enumerate(found)
     ]
     if waits:
         parts.append(pod("waiting", cpu="1"))
