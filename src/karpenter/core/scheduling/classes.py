@@ -118,20 +118,21 @@ def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
     order = _Order()
     claiming = problem.devices.needs if problem.devices is not None else {}
     for pod in problem.pods:
-        needs = claiming.get(pod.key)
-        volumes = problem.volumes.get(pod.key, NO_VOLUMES)
-        spreads = _spreads(pod, problem)
-        meta = pod.metadata
+        key, meta = pod.key, pod.metadata
+        needs = claiming.get(key)
+        volumes = problem.volumes.get(key, NO_VOLUMES)
+        own = pod.spec.topology_spread_constraints
+        spreads = own or problem.spread_defaults.get(key, own)
         labels = {k: v for k, v in meta.labels.items() if k in keys}
-        moved = pod.key in problem.moved
+        moved = key in problem.moved
         # The specs of the problem outlive this loop, so their ids are theirs alone.
         identity = (
             specs[id(pod.spec)],
             meta.namespace,
             tuple(labels.items()),
             moved,
-            pod.key if volumes is not NO_VOLUMES else None,
-            id(spreads) if spreads is not pod.spec.topology_spread_constraints else 0,
+            key if volumes is not NO_VOLUMES else None,
+            id(spreads) if spreads is not own else 0,
             _reported(pod.status),
             needs.likeness if needs is not None else b"",
         )
@@ -166,11 +167,6 @@ class _Order:
     def between(self, group: PodClass) -> tuple[int, int, datetime, str, int]:
         want = group.requests
         return (-want.get("cpu", 0), -want.get("memory", 0), *self.within(group.pods[0]), group.number)
-
-
-def _spreads(pod: Pod, problem: Problem) -> tuple[TopologySpreadConstraint, ...]:
-    own = pod.spec.topology_spread_constraints
-    return own or problem.spread_defaults.get(pod.key, own)
 
 
 def _specs(problem: Problem) -> tuple[dict[int, int], frozenset[str]]:
@@ -211,6 +207,8 @@ def _telling(spec: PodSpec) -> PodSpec:
 
 def _reported(status: PodStatus) -> bytes:
     """Return what is known about the resources that containers were given, which may not be what they ask."""
+    if not status.container_statuses and not status.init_container_statuses:
+        return b""
     told = [
         (each.name, each.allocated_resources, each.resources)
         for each in (*status.container_statuses, *status.init_container_statuses)

@@ -7,8 +7,9 @@ that would do as well is worked out for one claim, when somebody asks for it.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from copy import copy
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -153,57 +154,81 @@ def _reservations(universe: Universe, bits: Bits) -> Requirement:
     return Requirement(next(told), ids)
 
 
-def new_nodes(run: Run) -> tuple[NewNode, ...]:
-    """Return the claims of a run as machines to launch."""
-    pods = _pods_of(run)
-    freedom = _freedom(run)
-    bought = _purchases(run, freedom)
-    numbers: dict[str, int] = defaultdict(int)
-    found = []
-    for claim in range(run.claims.count):
-        state = run.claims.states[claim]
-        pool = state.template.pool
-        numbers[pool.name] += 1
-        universe = state.template.universe
-        offering = universe.offerings[bought[claim]]
-        kind = universe.types[int(universe.owner[bought[claim]])]
-        found.append(
-            NewNode(
-                name=f"{pool.name}-{numbers[pool.name]}",
-                pool=pool.name,
-                purchase=Purchase(
-                    instance_type=kind.name,
-                    zone=offering.zone,
-                    capacity_type=offering.capacity_type,
-                    price=offering.price,
-                    reservation_id=offering.reservation_id,
-                ),
-                pods=tuple(pods[run.nodes.count + claim]),
-                fitting=ClaimFitting(run, claim, freedom.get(claim)),
-                annotations=_annotations(run, claim, kind.name),
-                taints=pool.taints,
-                startup_taints=pool.startup_taints,
-                labels=_labels(run, state),
-                allocatable=kind.allocatable,
+class Outcome:
+    """What a finished run means; each part is worked out once, when it is asked for."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    @cached_property
+    def hourly(self) -> float:
+        """What the machines cost per hour."""
+        states = self._run.claims.states
+        return float(sum(states[c].template.universe.price[o] for c, o in enumerate(self._bought.tolist())))
+
+    @cached_property
+    def placed(self) -> dict[str, tuple[str, ...]]:
+        """Which pods go to which existing node."""
+        names = ((number, node.name) for number, node in enumerate(self._run.problem.nodes))
+        return {name: tuple(self._pods[number]) for number, name in names if self._pods.get(number)}
+
+    @cached_property
+    def new_nodes(self) -> tuple[NewNode, ...]:
+        """The claims as machines to launch."""
+        run, numbers = self._run, Counter[str]()
+        labels: dict[int, dict[str, str]] = {}
+        found = []
+        for claim, state in enumerate(run.claims.states):
+            pool = state.template.pool
+            numbers[pool.name] += 1
+            if state.number not in labels:
+                labels[state.number] = _labels(run, state)
+            universe = state.template.universe
+            number = int(self._bought[claim])
+            offering, kind = universe.offerings[number], universe.types[int(universe.owner[number])]
+            found.append(
+                NewNode(
+                    name=f"{pool.name}-{numbers[pool.name]}",
+                    pool=pool.name,
+                    purchase=Purchase(
+                        instance_type=kind.name,
+                        zone=offering.zone,
+                        capacity_type=offering.capacity_type,
+                        price=offering.price,
+                        reservation_id=offering.reservation_id,
+                    ),
+                    pods=tuple(self._pods[run.nodes.count + claim]),
+                    fitting=ClaimFitting(run, claim, self._freedom.get(claim)),
+                    annotations=_annotations(run, claim, kind.name),
+                    taints=pool.taints,
+                    startup_taints=pool.startup_taints,
+                    labels=labels[state.number],
+                    allocatable=kind.allocatable,
+                )
             )
-        )
-    return tuple(found)
+        return tuple(found)
 
+    @cached_property
+    def _freedom(self) -> dict[int, NDArray[np.bool_]]:
+        """The types that claims may become where a limit binds."""
+        found: dict[int, NDArray[np.bool_]] = {}
+        for ledger in self._run.ledgers.values():
+            if ledger.is_exact:
+                found.update(ledger.freedom())
+        return found
 
-def placed(run: Run) -> dict[str, tuple[str, ...]]:
-    """Return which pods go to which existing node."""
-    pods = _pods_of(run)
-    return {
-        node.name: tuple(pods[number]) for number, node in enumerate(run.problem.nodes) if pods.get(number)
-    }
+    @cached_property
+    def _bought(self) -> NDArray[np.int64]:
+        return _purchases(self._run, self._freedom)
+
+    @cached_property
+    def _pods(self) -> dict[int, list[str]]:
+        return _pods_of(self._run)
 
 
 def hourly(run: Run) -> float:
     """Return what the machines of a run cost per hour."""
-    if not run.claims.count:
-        return 0.0
-    bought = _purchases(run, _freedom(run))
-    return float(sum(run.claims.states[c].template.universe.price[o] for c, o in enumerate(bought.tolist())))
+    return Outcome(run).hourly
 
 
 def _pods_of(run: Run) -> dict[int, list[str]]:
@@ -214,15 +239,6 @@ def _pods_of(run: Run) -> dict[int, list[str]]:
         start = dealt[move.wish.of.number]
         dealt[move.wish.of.number] = start + move.many
         found[move.bin].extend(pod.key for pod in move.wish.of.pods[start : start + move.many])
-    return found
-
-
-def _freedom(run: Run) -> dict[int, NDArray[np.bool_]]:
-    """Return the types that claims may become where a limit binds."""
-    found: dict[int, NDArray[np.bool_]] = {}
-    for ledger in run.ledgers.values():
-        if ledger.is_exact:
-            found.update(ledger.freedom())
     return found
 
 

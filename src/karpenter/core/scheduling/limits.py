@@ -14,7 +14,7 @@ is needed and nothing is asked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.templates import Template
+
+
+_NO_LIMIT: Final = int(np.iinfo(np.int64).max)
 
 
 class Ledger:
@@ -41,6 +44,8 @@ class Ledger:
         self._spare = np.array([limits[name] for name in self._names], np.int64)
         reachable = template.universe.types_of(template.bits)
         self._largest = self._capacity[:, reachable].max(axis=1, initial=0)
+        large = self._largest > 0
+        self._enough = int((self._spare[large] // self._largest[large]).min(initial=_NO_LIMIT))
         self._machines = limits.get(NODES)
         self._taken: dict[int, NDArray[np.int64]] = {}
         self._claims: list[int] = []
@@ -56,8 +61,8 @@ class Ledger:
         return dict(zip(self._names, self._spare.tolist(), strict=True))
 
     def is_tight(self) -> bool:
-        """Whether one more claim of the largest type might exceed a limit."""
-        return bool(((len(self._claims) + 1) * self._largest > self._spare).any())
+        """Whether one more claim of the largest type might exceed a limit that nothing was taken of yet."""
+        return len(self._claims) >= self._enough
 
     def tighten(self, footing_of: Callable[[int], list[int]]) -> None:
         """Begin to count exactly; `footing_of` gives the footing of every claim opened so far."""

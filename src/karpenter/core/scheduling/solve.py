@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.core.scheduling import greedy
-from karpenter.core.scheduling.decode import hourly, new_nodes, placed
+from karpenter.core.scheduling.decode import Outcome
 from karpenter.core.scheduling.devices.thrift import thriftier
 from karpenter.core.scheduling.encode import Encoded
 from karpenter.core.scheduling.placements import Because
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 def solve(problem: Problem) -> Plan:
     """Decide where every pod goes, and which machines to launch for it."""
     run, left = search(problem)
-    cost = Cost(hourly=hourly(run))
+    outcome = Outcome(run)
+    cost = Cost(hourly=outcome.hourly)
     if problem.options.prove and run.claims.count and not run.stop():
         bound, method = lower_bound(run, left)
         cost = Cost(hourly=cost.hourly, lower_bound=min(bound, cost.hourly), method=method)
-    bought = new_nodes(run)
     return Plan(
-        new_nodes=bought,
-        placed=placed(run),
-        because=Because(run, bought),
+        new_nodes=outcome.new_nodes,
+        placed=outcome.placed,
+        because=Because(run, outcome.new_nodes),
         refusals=refusals(run, left),
         cost=cost,
         complete=run.is_complete,

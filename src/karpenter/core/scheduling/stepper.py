@@ -8,6 +8,7 @@ what spread and affinity permit is asked per kind of node and per state, not per
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -50,22 +51,50 @@ class Stepper:
 
 
 class _Row:
-    """Claims in one state in the order in which they were opened, and how many pods each has."""
+    """Claims in one state, and how many pods each has; gives out the emptiest, the first of equals."""
 
-    __slots__ = ("claims", "pods")
+    __slots__ = ("_claims", "_late", "_pods")
 
     def __init__(self) -> None:
-        self.claims = np.zeros(0, np.int64)
-        self.pods = np.zeros(0, np.int64)
+        self._claims = np.zeros(0, np.int64)
+        self._pods = np.zeros(0, np.int64)
+        self._late: list[tuple[int, int]] = []
+        """Claims that came one by one, as a heap: pods, then claim."""
 
     def add(self, claims: NDArray[np.int64], pods: NDArray[np.int64]) -> None:
-        """Put more claims in the row."""
-        if not len(self.claims):
-            self.claims, self.pods = claims, pods
-            return
-        places = np.searchsorted(self.claims, claims, side="right")
-        self.claims = np.insert(self.claims, places, claims)
-        self.pods = np.insert(self.pods, places, pods)
+        """Put more claims in the row; they are opened later than all in it."""
+        if len(self._claims):
+            claims, pods = np.concatenate([self._claims, claims]), np.concatenate([self._pods, pods])
+        self._claims, self._pods = claims, pods
+
+    def put(self, claim: int, pods: int) -> None:
+        """Put one claim in the row, whenever it was opened."""
+        heappush(self._late, (pods, claim))
+
+    def emptiest(self) -> tuple[int, int] | None:
+        """Return the pods and the number of the emptiest claim."""
+        found = self._late[0] if self._late else None
+        if len(self._claims):
+            position = int(self._pods.argmin())
+            pods = int(self._pods[position])
+            if pods != _TAKEN:
+                first = (pods, int(self._claims[position]))
+                return first if found is None or first < found else found
+        return found
+
+    def take(self, claim: int) -> None:
+        """Remove the emptiest claim, which is `claim`."""
+        if self._late and self._late[0][1] == claim:
+            heappop(self._late)
+        else:
+            self._pods[self._pods.argmin()] = _TAKEN
+
+    def forget(self, claim: int) -> None:
+        """Remove any claim, if it is there."""
+        self._pods[self._claims == claim] = _TAKEN
+        if any(each == claim for _, each in self._late):
+            self._late = [each for each in self._late if each[1] != claim]
+            heapify(self._late)
 
 
 class _Front:
@@ -119,21 +148,21 @@ class _Front:
         self._catch_up()
         passed: list[tuple[_Row, int, int]] = []
         state: State | None = None
-        while (place := self._emptiest()) is not None:
-            row, position = place
-            claim = int(row.claims[position])
+        claim = -1
+        while state is None and (place := self._emptiest()) is not None:
+            pods, claim, row = place
+            row.take(claim)
             state = run.claim_way(wish, claim)
-            if state is not None:
-                break
-            if not self._is_closed(claim):
-                passed.append((row, position, int(row.pods[position])))
-            row.pods[position] = _TAKEN
-        for row, position, pods in passed:
-            row.pods[position] = pods
-        if place is None or state is None:
+            if state is None and not self._is_closed(claim):
+                passed.append((row, claim, pods))
+        for row, other, pods in passed:
+            row.put(other, pods)
+        if state is None:
             return False
         run.put_on_claim(wish, claim, state)
-        self._moved(*place, state.number)
+        self._changes.append(claim)
+        self._heard = len(self._changes)
+        self._row(state.number).put(claim, int(run.claims.pods[claim]))
         return True
 
     def _notice(self, claims: NDArray[np.int64]) -> None:
@@ -149,9 +178,10 @@ class _Front:
         """Take note of claims that have changed through another reading of the same pods."""
         for claim in sorted(set(self._changes[self._heard :])):
             for row in self._rows.values():
-                row.pods[row.claims == claim] = _TAKEN
+                row.forget(claim)
             if not self._is_closed(claim):
-                self._notice(np.array([claim], np.int64))
+                claims = self._run.claims
+                self._row(int(claims.state[claim])).put(claim, int(claims.pods[claim]))
         self._heard = len(self._changes)
 
     def _row(self, number: int) -> _Row:
@@ -159,30 +189,15 @@ class _Front:
             self._rows[number] = _Row()
         return self._rows[number]
 
-    def _emptiest(self) -> tuple[_Row, int] | None:
+    def _emptiest(self) -> tuple[int, int, _Row] | None:
         """Return the claim with the fewest pods that counts let in, the first of equals."""
         ways, states = self._run.choices(self._wish).ways, self._run.states.all
-        best: tuple[int, int] | None = None
-        found = None
-        for number, row in self._rows.items():
-            if not ways(states[number]):
-                continue
-            position = int(row.pods.argmin())
-            key = (int(row.pods[position]), int(row.claims[position]))
-            if key[0] != _TAKEN and (best is None or key < best):
-                best, found = key, (row, position)
-        return found
-
-    def _moved(self, row: _Row, position: int, number: int) -> None:
-        """Note that a claim has taken a pod and is in this state now."""
-        self._changes.append(int(row.claims[position]))
-        self._heard = len(self._changes)
-        if self._rows.get(number) is row:
-            row.pods[position] += 1
-            return
-        claim = row.claims[position : position + 1]
-        row.pods[position] = _TAKEN  # a state only ever narrows, so the claim never comes back to this row
-        self._row(number).add(claim, self._run.claims.pods[claim])
+        found = [(*key, number) for number, row in self._rows.items() if (key := row.emptiest()) is not None]
+        found.sort()
+        for pods, claim, number in found:
+            if ways(states[number]):
+                return pods, claim, self._rows[number]
+        return None
 
     def _is_closed(self, claim: int) -> bool:
         """Whether a claim can never take another pod of this wish."""

@@ -61,6 +61,9 @@ class Demands(msgspec.Struct, frozen=True):
         return bool(self.domains) or any(a.group.kind is Kind.NEAR for a in self.hosts)
 
 
+_NOTHING: Final = Demands()
+
+
 class Topology:
     """All groups of one run."""
 
@@ -72,6 +75,9 @@ class Topology:
         self._places = {place.name: place for place in problem.places}
         self._crowds = _Crowds(problem)
         self._admitted: dict[tuple[NodeFilter, str], bool] = {}
+        self._stating: dict[tuple[int, int], tuple[Asked, ...]] = {}
+        """What a class states on a rung, by number and position."""
+
         self._pickers = _Picker()
         self._keepers = _Picker()
         for located in problem.located:
@@ -81,15 +87,17 @@ class Topology:
     def prepare(self, classes: Iterable[PodClass]) -> None:
         """Set up every group that these pods state, whatever they may give up later."""
         for each in classes:
-            for rung in each.rungs():
-                list(self._stated(each, rung))
+            for position, rung in enumerate(each.rungs()):
+                self._stating[each.number, position] = tuple(self._stated(each, rung))
             for term in required_apart(each.example.spec):
                 self._group(self._off_key(each.example, term), self._keepers)
 
-    def demands(self, each: PodClass, rung: Rung) -> Demands:
-        """Return what this reading of a class asks of its surroundings."""
-        asked = list(self._stated(each, rung))
+    def demands(self, each: PodClass, position: int) -> Demands:
+        """Return what one reading of a class that was prepared asks of its surroundings."""
+        asked = list(self._stating[each.number, position])
         asked += [Asked(group, False) for group in self._keepers.pick(each.namespace, each.labels)]
+        if not asked:
+            return _NOTHING
         return Demands(
             tuple(a for a in asked if not a.group.by_host), tuple(a for a in asked if a.group.by_host)
         )

@@ -125,6 +125,8 @@ def compile_wishes(classes: Sequence[PodClass], topology: Topology) -> dict[int,
     """Return every class's readings in order, by class number."""
     topology.prepare(classes)
     return {
-        each.number: [Wish(each, rung, topology.demands(each, rung)) for rung in each.rungs()]
+        each.number: [
+            Wish(each, rung, topology.demands(each, position)) for position, rung in enumerate(each.rungs())
+        ]
         for each in classes
     }

@@ -20,7 +20,7 @@ from karpenter.api.labels import (
     SPOT,
     ZONE,
 )
-from karpenter.core.scheduling.decode import ClaimFitting, hourly, new_nodes, placed
+from karpenter.core.scheduling.decode import ClaimFitting, Outcome, hourly
 from karpenter.core.scheduling.problem import MAX_INSTANCE_TYPES, Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.testing.builders import (
@@ -55,7 +55,7 @@ LARGE = instance_type("large", cpu=8, memory=16, price=0.40)
 
 def only_node(given: Problem) -> NewNode:
     """Return the one machine that is bought for a problem."""
-    (new,) = new_nodes(runs.placed(given))
+    (new,) = Outcome(runs.placed(given)).new_nodes
     return new
 
 
@@ -102,7 +102,7 @@ def test_names_are_numbered_per_pool() -> None:
     apart = replicas(pod("a", app="a", apart=[company(HOSTNAME, app="a")]), 2)
     other = pod("b", cpu="50m", tolerations=[], on={NODEPOOL: "q"})
 
-    found = new_nodes(runs.placed(problem(apart, other, pools=[pool("p", SMALL), pool("q", SMALL)])))
+    found = Outcome(runs.placed(problem(apart, other, pools=[pool("p", SMALL), pool("q", SMALL)]))).new_nodes
 
     assert [new.name for new in found] == ["p-1", "p-2", "q-1"]
     assert [new.pods for new in found] == [("default/a-000",), ("default/a-001",), ("default/b",)]
@@ -159,7 +159,7 @@ def test_a_host_name_is_never_promised() -> None:
     """No claim carries the name of a node, neither as a label nor as a requirement."""
     run = runs.placed(problem(pod("a"), pools=[pool("p", SMALL, requires=[only(HOSTNAME, "h")])]))
 
-    (new,) = new_nodes(run)
+    (new,) = Outcome(run).new_nodes
 
     assert HOSTNAME not in new.labels
     assert HOSTNAME not in new.requirements
@@ -187,7 +187,7 @@ def test_only_the_reservations_of_what_is_named_are_asked_for() -> None:
     ]
     apart = replicas(pod("x", app="x", apart=[company(HOSTNAME, app="x")]), 2)
 
-    found = new_nodes(runs.placed(problem(apart, pools=[pool("p", *kinds, limits={"cpu": "9"})])))
+    found = Outcome(runs.placed(problem(apart, pools=[pool("p", *kinds, limits={"cpu": "9"})]))).new_nodes
 
     assert [new.instance_types for new in found] == [("a",), ("a",)]
     assert [sorted(new.requirements[RESERVATION].values) for new in found] == [["r1"], ["r1"]]
@@ -277,9 +277,9 @@ def test_placed_pods_are_told_by_node() -> None:
     """Nodes that take nobody are left out."""
     run = runs.placed(problem(pod("a"), nodes=[node("n1", free={"cpu": "0"}), node("n2")]))
 
-    assert placed(run) == {"n2": ("default/a",)}
+    assert Outcome(run).placed == {"n2": ("default/a",)}
     assert hourly(run) == 0.0
-    assert new_nodes(run) == ()
+    assert Outcome(run).new_nodes == ()
 
 
 def test_the_price_of_a_run_is_that_of_its_machines() -> None:
@@ -287,7 +287,7 @@ def test_the_price_of_a_run_is_that_of_its_machines() -> None:
     run = runs.placed(problem(replicas(pod("a", cpu="2"), 3), pools=[pool("p", SMALL)]))
 
     assert hourly(run) == pytest.approx(3 * 0.06)
-    assert hourly(run) == pytest.approx(sum(new.purchase.price for new in new_nodes(run)))
+    assert hourly(run) == pytest.approx(sum(new.purchase.price for new in Outcome(run).new_nodes))
 
 
 def test_claims_of_one_state_are_each_bought_as_what_holds_them() -> None:
@@ -299,7 +299,7 @@ def test_claims_of_one_state_are_each_bought_as_what_holds_them() -> None:
         pools=[pool("p", SMALL, LARGE)],
     )
 
-    assert [new.purchase.instance_type for new in new_nodes(runs.placed(given))] == ["large", "small"]
+    assert [new.purchase.instance_type for new in Outcome(runs.placed(given)).new_nodes] == ["large", "small"]
 
 
 def test_nodes_of_a_plan_are_those_of_its_run() -> None:

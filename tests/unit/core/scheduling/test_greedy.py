@@ -11,7 +11,7 @@ from karpenter.api.labels import ARCH, HOSTNAME, INSTANCE_TYPE, PREFER_NO_SCHEDU
 from karpenter.core.model.ports import HostPort
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling import greedy
-from karpenter.core.scheduling.decode import placed
+from karpenter.core.scheduling.decode import Outcome
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter.testing.builders import (
     Wishes,
@@ -53,7 +53,7 @@ def test_existing_nodes_come_first_in_order() -> None:
 
     run = runs.placed(problem(replicas(pod("a", cpu="1"), 4), pools=[POOL], nodes=there))
 
-    assert placed(run) == {"n1": ("default/a-000", "default/a-001"), "n2": ("default/a-002",)}
+    assert Outcome(run).placed == {"n1": ("default/a-000", "default/a-001"), "n2": ("default/a-002",)}
     assert bins(run) == [["a-003"]]
 
 
@@ -100,7 +100,7 @@ def test_existing_nodes_come_first_in_order() -> None:
 )
 def test_nodes_take_what_they_may(given: Problem, expected: dict[str, int]) -> None:
     """A node takes as many pods as room, ports and company allow."""
-    assert {name: len(pods) for name, pods in placed(runs.placed(given)).items()} == expected
+    assert {name: len(pods) for name, pods in Outcome(runs.placed(given)).placed.items()} == expected
 
 
 def test_volumes_are_attached_up_to_the_limit_of_a_node() -> None:
@@ -115,7 +115,7 @@ def test_volumes_are_attached_up_to_the_limit_of_a_node() -> None:
 
     run = runs.placed(problem(*(pod(name) for name in "abcd"), nodes=there, volumes=volumes))
 
-    assert placed(run) == {"n1": ("default/a", "default/b", "default/c"), "n2": ("default/d",)}
+    assert Outcome(run).placed == {"n1": ("default/a", "default/b", "default/c"), "n2": ("default/d",)}
 
 
 # Claims.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ON_DEMAND, ZONE
-from karpenter.core.scheduling.decode import new_nodes, placed
+from karpenter.core.scheduling.decode import Outcome
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.scheduling.stepper import Stepper
@@ -105,7 +105,7 @@ def test_existing_nodes_are_used_as_far_as_the_spread_allows() -> None:
     """A node takes its zone's share; the other zones get machines of their own."""
     run = runs.placed(problem(even(6), pools=[POOL], nodes=[node("n", zone="zone-1")]))
 
-    assert placed(run) == {"n": ("default/w-000", "default/w-003")}
+    assert Outcome(run).placed == {"n": ("default/w-000", "default/w-003")}
     assert per_domain(run) == {"zone-1": 2, "zone-2": 2, "zone-3": 2}
 
 
@@ -119,7 +119,7 @@ def test_nodes_that_are_full_are_forgotten() -> None:
 
     run = runs.placed(problem(even(4), nodes=there))
 
-    assert {name: len(pods) for name, pods in placed(run).items()} == {"n1": 1, "n2": 1, "n3": 2}
+    assert {name: len(pods) for name, pods in Outcome(run).placed.items()} == {"n1": 1, "n2": 1, "n3": 2}
 
 
 def test_several_spreads_hold_at_once() -> None:
@@ -141,7 +141,7 @@ def test_custom_labels_are_domains() -> None:
     run = runs.placed(problem(even(6, key=RACK), pools=[racks]))
 
     assert per_domain(run, RACK) == {"a": 2, "b": 2, "c": 2}
-    assert sorted(new.labels[RACK] for new in new_nodes(run)) == ["a", "b", "c"]
+    assert sorted(new.labels[RACK] for new in Outcome(run).new_nodes) == ["a", "b", "c"]
 
 
 def test_spread_over_nodes_opens_nodes() -> None:
@@ -199,7 +199,7 @@ def test_a_node_with_company_is_shared() -> None:
 
     run = runs.placed(problem(pod("w", near=[company(HOSTNAME, app="db")]), pools=[POOL], nodes=there))
 
-    assert placed(run) == {"n2": ("default/w",)}
+    assert Outcome(run).placed == {"n2": ("default/w",)}
 
 
 def test_claims_without_company_are_asked_again() -> None:
@@ -373,3 +373,20 @@ def test_the_first_of_equally_empty_claims_is_taken_whatever_became_of_it() -> N
     )
 
     assert bins(runs.placed(given)) == [["a", "w-000", "w-001"], ["b", "x", "w-002"]]
+
+
+def test_a_claim_that_was_passed_over_is_taken_once_its_wish_is_given_up() -> None:
+    """A claim that the spread cannot use now is left for later; the reading without the spread takes it."""
+    small = instance_type(
+        "small", cpu=4, sold=[offering("zone-1", ON_DEMAND, 0.1), offering("zone-2", ON_DEMAND, 0.1)]
+    )
+    big = instance_type("big", cpu=8, sold=[offering("zone-2", ON_DEMAND, 0.2)])
+    level = [spread(ZONE, app="web", anyway=True)]
+    given = problem(
+        pod("a", cpu="3"),
+        replicas(pod("w", app="web", cpu="2", spreads=level), 2),
+        pools=[pool("p", small, big, limits={"nodes": "1"})],
+        nodes=[node("n", pod("v", app="web"), zone="zone-2", free={"cpu": "0"})],
+    )
+
+    assert bins(runs.placed(given)) == [["a", "w-000", "w-001"]]
