@@ -46,10 +46,13 @@ def _company(kind: str, app: str) -> dict[str, Any]:
     spread = TopologySpreadConstraint(
         max_skew=1, topology_key=ZONE, when_unsatisfiable="DoNotSchedule", label_selector=picks
     )
-    anti = {"required_during_scheduling_ignored_during_execution": (apart,)}
-    return {
+    found: dict[str, dict[str, Any]] = {
         "alone": {},
-        "apart": {"affinity": Affinity(pod_anti_affinity=PodAffinity(**anti))},
+        "apart": {
+            "affinity": Affinity(
+                pod_anti_affinity=PodAffinity(required_during_scheduling_ignored_during_execution=(apart,))
+            )
+        },
         "near": {
             "affinity": Affinity(
                 pod_affinity=PodAffinity(required_during_scheduling_ignored_during_execution=(near,))
@@ -66,10 +69,11 @@ def _company(kind: str, app: str) -> dict[str, Any]:
             )
         },
         "spread": {"topology_spread_constraints": (spread,)},
-    }[kind]
+    }
+    return found[kind]
 
 
-def _member(name: str, node: str, app: str, other: str, kind: str, *, cpu: str = "500m") -> Pod:  # noqa: PLR0917  a row of a table
+def _member(name: str, node: str, app: str, other: str, kind: str, *, cpu: str = "500m") -> Pod:
     base = pod(name, node, cpu=cpu, labels={"app": app})
     return msgspec.structs.replace(base, spec=msgspec.structs.replace(base.spec, **_company(kind, other)))
 
