@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import structlog
@@ -36,11 +37,23 @@ class Interruptions:
         """Act on news for as long as there are any; what failed is told again."""
         while True:
             try:
-                for news in await self._cloud.interruptions():
-                    await self._act(news)
-            except (CloudError, KubeError) as error:
-                log.warning("interruption.not_handled", error=str(error))
+                news = await self._cloud.interruptions()
+            except CloudError as error:
+                log.warning("interruption.not_heard", error=str(error))
                 await self._clock.sleep(AFTER_FAILURE)
+                continue
+            failed = [error for error in await asyncio.gather(*map(self._tried, news)) if error is not None]
+            if failed:
+                log.warning("interruption.not_handled", count=len(failed), error=str(failed[0]))
+                await self._clock.sleep(AFTER_FAILURE)
+
+    async def _tried(self, news: Interruption) -> Exception | None:
+        """Act on one, and return what went wrong: it must not keep us from the others."""
+        try:
+            await self._act(news)
+        except (CloudError, KubeError) as error:
+            return error
+        return None
 
     async def _act(self, news: Interruption) -> None:
         log.info("machine.interrupted", provider_id=news.provider_id, kind=news.kind, drains=news.drains)

@@ -25,6 +25,17 @@ LONGEST: Final = 300
 
 _SHOWN: Final = 5
 _MINUTE: Final = 60.0
+_INTERRUPTIONS: Final = {
+    "rebalance_recommendation": "SpotRebalanceRecommendation",
+    "capacity_reservation_interrupted": "CapacityReservationInstanceInterrupted",
+    "instance_stopped": "InstanceStopping",
+    "instance_terminated": "InstanceTerminating",
+    "scheduled_change": "InstanceUnhealthy",
+    "instance_status": "InstanceUnhealthy",
+    "system_status": "InstanceUnhealthy",
+    "event_status": "InstanceUnhealthy",
+}
+"""Reasons that are not called after what happened."""
 
 
 def shorten(text: str, most: int = LONGEST) -> str:
@@ -246,13 +257,24 @@ def consolidation_rejected(item: Resource, command: str, why: str) -> Announce:
     )
 
 
-def interruption(item: Resource, kind: str) -> Announce:
+def interruption(item: Resource, kind: str, *, drains: bool = True) -> Announce:
     """Tell a node or claim that its cloud takes the machine away, or would rather have it back."""
     words = kind.replace("_", " ")
     return Announce(
         about=about(item),
-        type="Warning",
-        reason="".join(part.capitalize() for part in kind.split("_")),
+        type="Warning" if drains else "Normal",
+        reason=_INTERRUPTIONS.get(kind) or "".join(part.capitalize() for part in kind.split("_")),
         message=f"The cloud tells of this machine: {words}.",
         same_as=(item.kind, item.name, kind),
+    )
+
+
+def terminating_on_interruption(item: Resource, kind: str) -> Announce:
+    """Tell a node or claim that it goes because of what its cloud has told."""
+    return Announce(
+        about=about(item),
+        type="Warning",
+        reason="TerminatingOnInterruption",
+        message=f"The machine is given up before its cloud takes it: {kind.replace('_', ' ')}.",
+        same_as=(item.kind, item.name),
     )

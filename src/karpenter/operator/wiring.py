@@ -24,10 +24,12 @@ from karpenter.base.aio.bucket import TokenBucket
 from karpenter.base.aio.queue import WorkQueue
 from karpenter.base.aio.tasks import Supervisor
 from karpenter.base.clock import Clock
+from karpenter.cloud.chores import Chore, HasChores, Office
 from karpenter.cloud.interface import CloudProvider, Interruptible
 from karpenter.controllers import watching
 from karpenter.controllers.buffers import BufferKeeper
 from karpenter.controllers.catalogs import Catalogs
+from karpenter.controllers.chores import CareTaker, ChoreRound
 from karpenter.controllers.collecting import GarbageCollection
 from karpenter.controllers.commands import Commands
 from karpenter.controllers.disruption import Disruption
@@ -92,6 +94,7 @@ class Operator:
         self.metrics = Metrics(
             clock=clock,
             labels=ProviderLabels(node_classes=tuple(each.label for each in cloud.node_classes)),
+            also=cloud.metrics if isinstance(cloud, HasChores) else (),
             process=parts.process_metrics,
         )
         self.recorder = Recorder(client, clock=clock)
@@ -132,6 +135,7 @@ class Operator:
         )
         self._make_controllers()
         self._make_gated()
+        self._make_chores()
         start("events", self.recorder.run)
         self.watches.start(self._supervisor)
         await self.watches.wait_synced()
@@ -250,6 +254,17 @@ class Operator:
             buffers = BufferKeeper(queue, store, performer, self.provisioner, clock)
             self.provisioner.subscribe(buffers.decided)
             self._loop(Loop(buffers, queue=queue), buffers.wakes)
+
+    def _make_chores(self) -> None:
+        """Take on what the provider has to do for itself."""
+        cloud = self.parts.cloud
+        if not isinstance(cloud, HasChores):
+            return
+        for duty in cloud.chores(Office(view=self.store.view, metrics=self.metrics)):
+            if isinstance(duty, Chore):
+                self._rounds.append(ChoreRound(duty, self.performer))
+            else:
+                self._loop(Loop(CareTaker(duty, self.performer), workers=duty.workers), duty.wakes)
 
     def _loop(
         self, loop: Loop, wakes: Callable[[Event, Resource | NodeClass | None], Iterable[str]] | None

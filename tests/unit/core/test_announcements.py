@@ -53,6 +53,19 @@ if TYPE_CHECKING:
             QUIET,
         ),
         (announcements.interruption(node(), "spot_interrupted"), "SpotInterrupted", "Warning", QUIET),
+        (
+            announcements.interruption(node(), "rebalance_recommendation", drains=False),
+            "SpotRebalanceRecommendation",
+            "Normal",
+            QUIET,
+        ),
+        (announcements.interruption(claim(), "system_status"), "InstanceUnhealthy", "Warning", QUIET),
+        (
+            announcements.terminating_on_interruption(claim(), "spot_interrupted"),
+            "TerminatingOnInterruption",
+            "Warning",
+            QUIET,
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

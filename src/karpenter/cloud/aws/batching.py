@@ -44,11 +44,15 @@ class Batch(Generic[Q, A]):
         *,
         alike: Callable[[Q], Hashable] = lambda _: None,
         at_once: int = 100,
+        measure: Callable[[float, int], None] = lambda _seconds, _size: None,
     ) -> None:
+        """`measure` is told how long a window was open, and how many questions each call was for."""
         self._window = window
         self._send = send
         self._alike = alike
         self._turn = asyncio.Semaphore(at_once)
+        self._measure = measure
+        self._opened = 0.0
         self._waiting: list[tuple[Q, asyncio.Future[A]]] = []
         self._closes = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -59,7 +63,8 @@ class Batch(Generic[Q, A]):
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[A] = loop.create_future()
         if not self._waiting:
-            self._closes = loop.time() + self._window.longest
+            self._opened = loop.time()
+            self._closes = self._opened + self._window.longest
         self._waiting.append((question, answer))
         if self._timer is not None:
             self._timer.cancel()
@@ -77,6 +82,7 @@ class Batch(Generic[Q, A]):
             if not each[1].done():  # whoever asked may have given up
                 buckets.setdefault(self._alike(each[0]), []).append(each)
         for bucket in buckets.values():
+            self._measure(asyncio.get_running_loop().time() - self._opened, len(bucket))
             task = asyncio.get_running_loop().create_task(self._serve(bucket))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

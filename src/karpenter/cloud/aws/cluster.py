@@ -81,6 +81,15 @@ class Cluster:
         found: str = await self._once.get("cidr", self._find_cidr)
         return found
 
+    async def arn(self) -> str:
+        """
+        Return what AWS calls the cluster.
+
+        Raises:
+            CloudError: EKS does not tell.
+        """
+        return str((await self._describe())["arn"])
+
     async def version(self) -> str:
         """
         Return the version of Kubernetes, such as ``1.33``.

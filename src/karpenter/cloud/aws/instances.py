@@ -3,6 +3,9 @@ Instances: what EC2 says about machines, looked up and ended in batches.
 
 EC2 forgets for a moment what it has just launched. So an instance that we launched ourselves counts as there
 until EC2 has shown it once, or a minute has passed.
+
+In a zone that is shifted away, what EC2 says may be wrong: machines there are as they were seen last, and are
+not touched.
 """
 
 from __future__ import annotations
@@ -19,16 +22,18 @@ import structlog
 from karpenter.api.labels import NODEPOOL, ON_DEMAND, RESERVED, SPOT
 from karpenter.cloud.aws.batching import Batch, Window
 from karpenter.cloud.aws.memory import Memory
+from karpenter.cloud.aws.metering import BATCH_SIZE, BATCH_TIME, TERMINATION_FAILURES
 from karpenter.cloud.aws.refusals import Missing, Refused
 from karpenter.cloud.aws.resolving.selecting import where
 from karpenter.cloud.aws.words import CLUSTER_TAG, DEFAULT_TENANCY, NODE_CLASS_LABEL
-from karpenter.cloud.errors import CloudError, MachineNotFound
+from karpenter.cloud.errors import CloudError, CloudUnreachable, MachineNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from karpenter.base.clock import Clock
     from karpenter.cloud.aws.calls import Answer, Aws
+    from karpenter.cloud.aws.metering import Meters
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -95,13 +100,32 @@ def instance_id(provider_id: str) -> str:
 class Instances:
     """Looks instances up, and ends them."""
 
-    def __init__(self, aws: Aws, *, cluster: str, clock: Clock, reserved_capacity: bool = True) -> None:
+    def __init__(
+        self,
+        aws: Aws,
+        *,
+        cluster: str,
+        clock: Clock,
+        meters: Meters,
+        reserved_capacity: bool = True,
+        zone_id: Callable[[str], str] = lambda _: "",
+        shifted: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
+        """`zone_id` returns the id of a zone, `shifted` the ids of those that are shifted away."""
         self._aws = aws
         self._cluster = cluster
         self._reserved_capacity = reserved_capacity
+        self._meters = meters
+        self._zone_id = zone_id
+        self._shifted = shifted
+        self._seen: dict[str, Instance] = {}
         self._fresh: Memory[str, Instance] = Memory(seconds=_FRESH_FOR, monotonic=clock.monotonic)
-        self._describe: Batch[str, Instance] = Batch(_WINDOW, self._describe_all)
-        self._terminate: Batch[str, str] = Batch(_WINDOW, self._terminate_all)
+        self._describe: Batch[str, Instance] = Batch(
+            _WINDOW, self._describe_all, measure=measured(meters, "describe_instances")
+        )
+        self._terminate: Batch[str, str] = Batch(
+            _WINDOW, self._terminate_all, measure=measured(meters, "terminate_instances")
+        )
 
     async def get(self, number: str) -> Instance:
         """
@@ -110,6 +134,9 @@ class Instances:
         Raises:
             MachineNotFound: it is gone, or never was, or is another cluster's.
         """
+        seen = self._seen.get(number)
+        if seen is not None and self._is_shifted(seen):
+            return seen
         try:
             found = await self._describe.ask(number)
         except MachineNotFound:
@@ -139,13 +166,55 @@ class Instances:
         for number in found:
             self._fresh.forget(number)
         found |= dict(self._fresh.items())
+        found |= {each.id: each for each in self._seen.values() if self._is_shifted(each)}
+        self._seen = dict(found)
         return tuple(found[number] for number in sorted(found))
 
     async def terminate(self, instance: Instance) -> None:
-        """Begin the end of an instance, if it has not begun."""
+        """
+        Begin the end of an instance, if it has not begun.
+
+        Raises:
+            MachineNotFound: it is gone.
+            CloudUnreachable: its zone is shifted away, or EC2 does not end it.
+        """
+        self._refuse_shifted(instance)
         if not instance.leaving:
-            await self._terminate.ask(instance.id)
+            try:
+                await self._terminate.ask(instance.id)
+            except MachineNotFound:
+                raise
+            except CloudError:
+                self._meters.count(
+                    TERMINATION_FAILURES, zone=instance.zone, zone_id=self._zone_id(instance.zone)
+                )
+                raise
         self._fresh.forget(instance.id)
+
+    async def tag(self, instance: Instance, tags: Mapping[str, str]) -> None:
+        """
+        Put tags on an instance.
+
+        Raises:
+            MachineNotFound: it is gone.
+            CloudUnreachable: its zone is shifted away, or EC2 does not do it.
+        """
+        self._refuse_shifted(instance)
+        wanted = [{"Key": key, "Value": tags[key]} for key in sorted(tags)]
+        try:
+            await self._aws.ask("ec2", "CreateTags", Resources=[instance.id], Tags=wanted)
+        except Missing:
+            raise MachineNotFound(instance.provider_id) from None
+
+    def _is_shifted(self, instance: Instance) -> bool:
+        shifted = self._shifted()
+        return bool(shifted) and self._zone_id(instance.zone) in shifted
+
+    def _refuse_shifted(self, instance: Instance) -> None:
+        if self._is_shifted(instance):
+            raise CloudUnreachable(
+                f"instance {instance.id} is left alone while {instance.zone} is shifted away"
+            )
 
     def note(self, instance: Instance) -> None:
         """Remember an instance that was just launched, until EC2 shows it."""
@@ -161,8 +230,12 @@ class Instances:
         single = await asyncio.gather(*map(self._describe_one, missing))
         found |= dict(zip(missing, single, strict=True))
         for number in numbers:
-            if isinstance(found[number], Instance):
+            instance = found[number]
+            if isinstance(instance, Instance):
                 self._fresh.forget(number)
+                self._seen[number] = instance
+            else:
+                self._seen.pop(number, None)
         return [found[number] for number in numbers]
 
     async def _describe_one(self, number: str) -> Instance | BaseException:
@@ -218,6 +291,16 @@ class Instances:
             for reservation in reservations
             for each in reservation.get("Instances", ())
         ]
+
+
+def measured(meters: Meters, batcher: str) -> Callable[[float, int], None]:
+    """Return what notes how long calls waited to be sent together, and how many were."""
+
+    def measure(seconds: float, size: int) -> None:
+        meters.observe(BATCH_TIME, seconds, batcher=batcher)
+        meters.observe(BATCH_SIZE, float(size), batcher=batcher)
+
+    return measure
 
 
 def _is_ours(instance: Instance) -> bool:

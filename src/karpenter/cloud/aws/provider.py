@@ -18,12 +18,16 @@ from karpenter.api.labels import NODEPOOL
 from karpenter.api.nodepool import NodePool
 from karpenter.api.overlay import NodeOverlay
 from karpenter.cloud.aws import drift
+from karpenter.cloud.aws.chores.claims import lacks_partition
 from karpenter.cloud.aws.cluster import Cluster
 from karpenter.cloud.aws.instances import Instances, instance_id
+from karpenter.cloud.aws.interruption.queue import Queue
+from karpenter.cloud.aws.interruption.roster import Roster
 from karpenter.cloud.aws.launch.launcher import Launch, Launcher
 from karpenter.cloud.aws.launch.ledger import Ledger
 from karpenter.cloud.aws.launch.outcomes import LostAnswer
 from karpenter.cloud.aws.machines import annotations_of, machine_of
+from karpenter.cloud.aws.metering import METRICS, Meters
 from karpenter.cloud.aws.resolving.placement_groups import PlacementGroups
 from karpenter.cloud.aws.resolving.reservations import Reservations
 from karpenter.cloud.aws.settings import AwsSettings
@@ -40,17 +44,19 @@ from karpenter.cloud.errors import (
     MachineNotFound,
     NodeClassNotReady,
 )
-from karpenter.cloud.interface import NodeClassKind, RepairPolicy
+from karpenter.cloud.interface import Hold, NodeClassKind, RepairPolicy
 from karpenter.cloud.surroundings import ClusterObjects
 from karpenter.core.scheduling.intake.overlays import accepted, overlay, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.cloud.aws.instances import Instance
     from karpenter.cloud.aws.types.traits import Traits
-    from karpenter.cloud.interface import Machine
+    from karpenter.cloud.chores import Duty, Office
+    from karpenter.cloud.interface import Interruption, Machine
     from karpenter.core.model.catalog import Catalog
 
 NODE_CLASS: Final = NodeClassKind(EC2NodeClass.api_version.partition("/")[0], EC2NodeClass.kind)
@@ -87,6 +93,9 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     placement_groups: PlacementGroups
     ledger: Ledger
     launcher: Launcher
+    meters: Meters
+    queue: Queue | None = None
+    """None when no interruption queue is set."""
 
 
 class AwsProvider:
@@ -95,9 +104,14 @@ class AwsProvider:
     name: str = "aws"
     node_classes = (NODE_CLASS,)
     repair_policies = REPAIRS
+    metrics = METRICS
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(
+        self, parts: Parts, *, duties: Callable[[Office, Roster], Iterable[Duty]] = lambda *_: ()
+    ) -> None:
         self.parts = parts
+        self._duties = duties
+        self._roster: Roster | None = None
         self._busy: dict[str, asyncio.Lock] = {}
         self._ending: dict[str, str] = {}
 
@@ -168,6 +182,31 @@ class AwsProvider:
             or drift.reservation_drift(instance, node_class)
             or drift.placement_drift(claim, group)
         )
+
+    def chores(self, office: Office) -> tuple[Duty, ...]:
+        """Return what is to be done for the cluster while the operator leads."""
+        self.parts.meters.use(office.metrics)
+        self._roster = Roster(office.view)
+        return tuple(self._duties(office, self._roster))
+
+    async def interruptions(self) -> tuple[Interruption, ...]:
+        """Wait for news of the interruption queue; for ever, if there is none."""
+        if self.parts.queue is None or self._roster is None:
+            await asyncio.Event().wait()
+            raise AssertionError("nobody sets this event")
+        return await self.parts.queue.wait(self._roster)
+
+    async def acknowledge(self, interruption: Interruption) -> None:
+        """Let a message go that was acted on."""
+        if self.parts.queue is not None:
+            await self.parts.queue.acknowledge(interruption)
+
+    async def registration_holds(self, claim: NodeClaim, node: Node) -> tuple[Hold, ...]:
+        """Hold nodes back whose partition is not known: pods may be spread over partitions."""
+        del node
+        if not lacks_partition(claim):
+            return ()
+        return (Hold(because="EC2 does not tell yet which partition the machine is in"),)
 
     async def _launch(self, claim: NodeClaim) -> Machine:
         uid = claim.metadata.uid

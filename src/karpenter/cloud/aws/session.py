@@ -23,7 +23,7 @@ from karpenter.cloud.catalogs.ec2.session import pricing_region
 if TYPE_CHECKING:
     import boto3
 
-SERVICES: Final = ("ec2", "eks", "iam", "pricing", "ssm")
+SERVICES: Final = ("arc-zonal-shift", "ec2", "eks", "iam", "pricing", "sqs", "ssm")
 CONNECT_SECONDS: Final = 5
 READ_SECONDS: Final = 60
 ATTEMPTS: Final = 5

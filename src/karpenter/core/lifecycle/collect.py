@@ -69,8 +69,12 @@ def without_machine(
 
 
 def without_claim(
-    machines: Iterable[Machine], claims: Iterable[NodeClaim], now: datetime
-) -> tuple[Effect, ...]:
+    machines: Iterable[Machine],
+    claims: Iterable[NodeClaim],
+    now: datetime,
+    *,
+    settling: timedelta = SETTLING,
+) -> tuple[Terminate, ...]:
     """Return what ends machines that no claim is for; `claims` must be known after the machines."""
     uids, ids = set(), set()
     for claim in claims:
@@ -83,5 +87,5 @@ def without_claim(
         and machine.provider_id not in ids
         and machine.claim_uid not in uids
         and machine.created is not None
-        and now - machine.created >= SETTLING
+        and now - machine.created >= settling
     )

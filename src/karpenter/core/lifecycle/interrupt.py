@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.api.labels import TERMINATION_TIMESTAMP
-from karpenter.core.announcements import interruption
+from karpenter.core.announcements import interruption, terminating_on_interruption
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle.amending import delete_claim
 from karpenter.core.lifecycle.conditions import render_time
@@ -23,11 +23,13 @@ def interrupted(
     claim: NodeClaim, nodes: Sequence[Node], *, kind: str, drains: bool, forceful: bool, now: datetime
 ) -> tuple[Effect, ...]:
     """Return what to do about a claim whose machine is interrupted; one that leaves already is left alone."""
-    told = tuple(interruption(item, kind) for item in (claim, *nodes))
+    concerned = (claim, *nodes)
+    told: tuple[Effect, ...] = tuple(interruption(item, kind, drains=drains) for item in concerned)
     if not drains or claim.metadata.deletion_timestamp is not None:
         return told
     hurry: tuple[Effect, ...] = ()
     if forceful:
         note = {"metadata": {"annotations": {TERMINATION_TIMESTAMP: render_time(now)}}}
         hurry = (Amend(kind=claim.kind, name=claim.name, changes=note, because="there is no time to drain"),)
-    return (*told, *hurry, *delete_claim(claim, kind, f"its cloud takes the machine away ({kind})"))
+    gone = delete_claim(claim, kind, f"its cloud takes the machine away ({kind})")
+    return (*told, *hurry, *gone, *(terminating_on_interruption(item, kind) for item in concerned))

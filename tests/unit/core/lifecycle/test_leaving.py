@@ -115,15 +115,19 @@ def test_grace_of() -> None:
     assert grace_of(pair(grace="10m")[1]) == timedelta(minutes=10)
 
 
+TOLD = [Announce, Announce]
+"""To the claim and to its node."""
+
+
 @pytest.mark.parametrize(
     ("drains", "forceful", "leaving", "expected"),
     [
-        pytest.param(False, False, False, [Announce, Announce], id="a rebalancing is only told"),
-        pytest.param(True, False, False, [Announce, Announce, DeleteObject], id="an interruption drains"),
+        pytest.param(False, False, False, TOLD, id="a rebalancing is only told"),
         pytest.param(
-            True, True, False, [Announce, Announce, Amend, DeleteObject], id="without time it hurries"
+            True, False, False, [*TOLD, DeleteObject, *TOLD], id="an interruption drains, which is told, too"
         ),
-        pytest.param(True, True, True, [Announce, Announce], id="what leaves already is left alone"),
+        pytest.param(True, True, False, [*TOLD, Amend, DeleteObject, *TOLD], id="without time it hurries"),
+        pytest.param(True, True, True, TOLD, id="what leaves already is left alone"),
     ],
 )
 def test_interrupted(drains: bool, forceful: bool, leaving: bool, expected: list[type]) -> None:

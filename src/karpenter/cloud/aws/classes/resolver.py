@@ -18,9 +18,9 @@ from karpenter.cloud.aws.cluster import Cluster
 from karpenter.cloud.aws.images.aliases import UnsupportedAlias
 from karpenter.cloud.aws.images.finding import Images, as_status
 from karpenter.cloud.aws.kubelet.expressions import expressions_of
-from karpenter.cloud.aws.refusals import Refused
+from karpenter.cloud.aws.refusals import NotAllowed, Refused
 from karpenter.cloud.aws.resolving.placement_groups import PlacementGroups
-from karpenter.cloud.aws.resolving.profiles import Profiles
+from karpenter.cloud.aws.resolving.profiles import Profiles, RoleMissing
 from karpenter.cloud.aws.resolving.reservations import Reservations
 from karpenter.cloud.aws.resolving.security_groups import SecurityGroups
 from karpenter.cloud.aws.resolving.subnets import Subnets
@@ -44,6 +44,7 @@ PROFILE: Final = "InstanceProfileReady"
 PLACEMENT_GROUP: Final = "PlacementGroupReady"
 RESERVATIONS: Final = "CapacityReservationsReady"
 
+_REASONS: Final[dict[type[CloudError], str]] = {NotAllowed: "Unauthorized", RoleMissing: "RoleNotFound"}
 _NEEDED: Final = (AMIS, PROFILE, SECURITY_GROUPS, SUBNETS)
 _MINUTE: Final = 60.0
 
@@ -100,19 +101,19 @@ class Resolver:
         status = node_class.status
         board = board_of(node_class.metadata, status.conditions, self.conditions, self._clock.now())
         work = _Work(node_class, board)
-        for step in (
-            self._images,
-            self._reservations,
-            self._placement_group,
-            self._subnets,
-            self._security_groups,
-            self._profile,
-            self._validation,
+        for kind, step in (
+            (AMIS, self._images),
+            (RESERVATIONS, self._reservations),
+            (PLACEMENT_GROUP, self._placement_group),
+            (SUBNETS, self._subnets),
+            (SECURITY_GROUPS, self._security_groups),
+            (PROFILE, self._profile),
+            (VALIDATION_SUCCEEDED, self._validation),
         ):
             try:
                 await step(work)
             except CloudError as error:
-                work.errors.append(error)
+                work.fail(kind, error)
         return Resolved(
             status=msgspec.structs.replace(work.node_class.status, conditions=work.board.held),
             again=min(work.waits, default=5 * _MINUTE),
@@ -241,6 +242,13 @@ class _Work:
         """Note that a part is ready, and when to look at it again."""
         self.board = self.board.true(kind)
         self.waits.append(again)
+
+    def fail(self, kind: str, error: CloudError) -> None:
+        """Note that a part could not be looked at; what was known of it stays, or else the reason is told."""
+        self.errors.append(error)
+        if self.board.status(kind) == "Unknown":
+            reason = _REASONS.get(type(error), "LookupFailed")
+            self.board = self.board.unknown(kind, reason, str(error))
 
     def miss(self, kind: str, reason: str, message: str) -> None:
         """Note that a part was not found, and look again soon."""

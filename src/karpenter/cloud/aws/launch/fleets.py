@@ -17,6 +17,7 @@ import structlog
 from karpenter.api.ec2.status import CAPACITY_BLOCK
 from karpenter.api.labels import MIN_VALUES_RELAXED, ON_DEMAND, PRICE_OVERLAY_APPLIED, RESERVED, SPOT
 from karpenter.cloud.aws.batching import Batch, Window
+from karpenter.cloud.aws.instances import measured
 from karpenter.cloud.aws.launch.tagging import specification
 from karpenter.cloud.aws.launch.tickets import most_tickets, ticket_tags
 from karpenter.cloud.errors import LaunchFailed
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.calls import Answer, Aws
     from karpenter.cloud.aws.launch.narrowing import Purchase
     from karpenter.cloud.aws.launch.templating import Cooked
+    from karpenter.cloud.aws.metering import Meters
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -62,6 +64,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
     won: Won | None
     errors: tuple[FleetError, ...]
+    first: bool = True
+    """Whether nobody else of the same fleet counts these errors."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,9 +86,14 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 class Fleets:
     """Asks for machines."""
 
-    def __init__(self, aws: Aws) -> None:
+    def __init__(self, aws: Aws, *, meters: Meters) -> None:
         self._aws = aws
-        self._orders: Batch[Order, Outcome] = Batch(_WINDOW, self._send, alike=lambda order: order.key)
+        self._orders: Batch[Order, Outcome] = Batch(
+            _WINDOW,
+            self._send,
+            alike=lambda order: order.key,
+            measure=measured(meters, "create_fleet"),
+        )
 
     async def order(self, order: Order) -> Outcome:
         """
@@ -123,7 +132,10 @@ class Fleets:
             log.error("fleet.too_many_instances", fleet=answer.get("FleetId"), extra=extra)
         if not won and not errors:
             raise LaunchFailed("EC2 launched nothing and did not say why")
-        return [Outcome(won[place] if place < len(won) else None, errors) for place in range(len(orders))]
+        return [
+            Outcome(won[place] if place < len(won) else None, errors, first=place == 0)
+            for place in range(len(orders))
+        ]
 
 
 def fleet_request(

@@ -35,6 +35,7 @@ from karpenter.cloud.aws.launch.outcomes import (
 from karpenter.cloud.aws.launch.tagging import tags_of
 from karpenter.cloud.aws.launch.templates import Templates
 from karpenter.cloud.aws.launch.templating import Kitchen
+from karpenter.cloud.aws.metering import LAUNCH_FAILURES, Meters
 from karpenter.cloud.aws.refusals import TEMPLATE_MISSING, NoAnswer, Refused
 from karpenter.cloud.aws.resolving.reservations import Reservations
 from karpenter.cloud.aws.resolving.subnets import Subnets
@@ -74,6 +75,7 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
     fleets: Fleets
     instances: Instances
     unavailable: Unavailable
+    meters: Meters
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,6 +199,14 @@ class Launcher:
                 capacity_type=purchase.capacity_type,
                 code=error.code,
             )
+            if outcome.first:
+                self._with.meters.count(
+                    LAUNCH_FAILURES,
+                    zone=error.zone,
+                    zone_id=launch.traits.zone_ids.get(error.zone, ""),
+                    capacity_type=purchase.capacity_type,
+                    reason=error.code,
+                )
             if error.code == NO_SPOT_ROLE:
                 self._with.unavailable.mark_capacity_type(SPOT)
             elif error.code in UNFULFILLABLE:
@@ -274,6 +284,11 @@ def _error(purchase: Purchase, outcome: Outcome) -> CloudError:
     """Return why a claim got nothing."""
     if not all(is_sold_out(error) for error in outcome.errors):
         return failure(outcome.errors)
+    if any(error.code == NO_SPOT_ROLE for error in outcome.errors):
+        return InsufficientCapacity(
+            because="the role AWSServiceRoleForEC2Spot does not exist, and the controller may not create it;"
+            " hint: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
+        )
     tried = [name for error in outcome.errors if error.instance_type for name in _names(purchase, error)]
     return InsufficientCapacity(offerings=dict.fromkeys(tried))
 

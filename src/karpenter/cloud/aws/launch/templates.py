@@ -8,11 +8,13 @@ that nobody has used for a while is deleted; a cluster would otherwise pile them
 from __future__ import annotations
 
 import asyncio
+import base64
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from karpenter.cloud.aws.launch.tagging import specification
+from karpenter.cloud.aws.metering import USER_DATA_BYTES
 from karpenter.cloud.aws.refusals import Missing, Refused
 from karpenter.cloud.aws.resolving.selecting import where
 from karpenter.cloud.aws.words import CLUSTER_TAG, NODE_CLASS_LABEL
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from karpenter.cloud.aws.calls import Aws
     from karpenter.cloud.aws.launch.recipe import Recipe
+    from karpenter.cloud.aws.metering import Meters
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -37,9 +40,16 @@ class Templates:
     """Keeps launch templates."""
 
     def __init__(
-        self, aws: Aws, *, cluster: str, monotonic: Callable[[], float], kept: float = KEPT_FOR
+        self,
+        aws: Aws,
+        *,
+        cluster: str,
+        meters: Meters,
+        monotonic: Callable[[], float],
+        kept: float = KEPT_FOR,
     ) -> None:
         self._aws = aws
+        self._meters = meters
         self._cluster = cluster
         self._monotonic = monotonic
         self._kept = kept
@@ -89,12 +99,6 @@ class Templates:
                 await self._delete(name)
                 self._until.pop(name, None)
 
-    async def run(self) -> None:
-        """Sweep every now and then, for ever."""
-        while True:
-            await asyncio.sleep(self._kept)
-            await self.sweep()
-
     def _use(self, name: str) -> None:
         self._until[name] = self._monotonic() + self._kept
 
@@ -118,6 +122,8 @@ class Templates:
             if error.code != _EXISTS:
                 raise
         log.debug("launch_template.created", template=recipe.name, nodeclass=recipe.node_class)
+        size = float(len(base64.b64decode(recipe.user_data)))
+        self._meters.show(USER_DATA_BYTES, recipe.node_class, [(size, {"nodeclass": recipe.node_class})])
 
     async def _delete(self, name: str) -> None:
         try:

@@ -47,6 +47,8 @@ class Subnets:
         self._free: dict[str, int] = {}
         self._looked: dict[str, float] = {}
         self._under_way: dict[str, int] = {}
+        self.zone_ids: dict[str, str] = {}
+        """The zones of all subnets that were found, name to id."""
 
     async def find(self, terms: tuple[SubnetSelectorTerm, ...]) -> tuple[FoundSubnet, ...]:
         """Return the subnets that any term selects, the one with the most free addresses first."""
@@ -92,6 +94,7 @@ class Subnets:
                 found[each["SubnetId"]] = _subnet(each)
         now = self._monotonic()
         for subnet in found.values():
+            self.zone_ids[subnet.zone] = subnet.zone_id
             self._free[subnet.id] = subnet.free
             self._looked[subnet.id] = now
             self._under_way.pop(subnet.id, None)

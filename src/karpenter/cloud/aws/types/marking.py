@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def mark(catalog: Catalog, traits: Traits, marks: Marks, left: Callable[[str], int]) -> Catalog:
     """Return a catalogue in which nothing is available that failed lately or is used up."""
     touched = {place.instance_type for place in marks.offerings}
-    everything = bool(marks.capacity_types or marks.subnets)
+    everything = bool(marks.capacity_types or marks.subnets or marks.zones)
     types = tuple(
         _marked(kind, traits, marks, left)
         if everything or kind.name in touched or any(each.reservation_id for each in kind.offerings)
@@ -60,7 +60,10 @@ def _judged(
     kind: str, offering: Offering, traits: Traits, marks: Marks, left: Callable[[str], int]
 ) -> Offering:
     subnets = traits.subnets.get(offering.zone, ())
-    available = offering.available and not marks.skips(place_of(kind, offering, traits), subnets)
+    shifted = traits.zone_ids.get(offering.zone) in marks.zones
+    available = (
+        offering.available and not shifted and not marks.skips(place_of(kind, offering, traits), subnets)
+    )
     if not offering.reservation_id:
         return offering if available == offering.available else _with(offering, available=available)
     count = left(offering.reservation_id)

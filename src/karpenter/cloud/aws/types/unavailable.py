@@ -34,6 +34,8 @@ class Marks(msgspec.Struct, frozen=True):
     offerings: frozenset[Place] = frozenset()
     capacity_types: frozenset[str] = frozenset()
     subnets: frozenset[str] = frozenset()
+    zones: frozenset[str] = frozenset()
+    """The ids of zones that are shifted away."""
 
     def skips(self, place: Place, subnets: Iterable[str]) -> bool:
         """Say whether an offering is skipped, whose zone has these subnets."""
@@ -52,8 +54,15 @@ NOTHING: Final = Marks()
 class Unavailable:
     """Remembers what failed."""
 
-    def __init__(self, *, monotonic: Callable[[], float], remembered: float = REMEMBERED) -> None:
+    def __init__(
+        self,
+        *,
+        monotonic: Callable[[], float],
+        remembered: float = REMEMBERED,
+        shifted: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
         self._monotonic = monotonic
+        self._shifted = shifted
         self._remembered = remembered
         self._until: dict[Place | tuple[str, str], float] = {}
         self._shown = NOTHING
@@ -78,6 +87,7 @@ class Unavailable:
             offerings=frozenset(each for each in self._until if isinstance(each, Place)),
             capacity_types=self._named("capacity type"),
             subnets=self._named("subnet"),
+            zones=self._shifted(),
         )
         if marks != self._shown:
             self._shown = marks

@@ -1,0 +1,67 @@
+"""All duties of the provider, made from its parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.cloud.aws.chores.claims import MemoryCare, PartitionCare, TaggingCare
+from karpenter.cloud.aws.chores.collecting import InstanceCollection, ProfileCollection, TemplateCollection
+from karpenter.cloud.aws.chores.hashes import HashCare
+from karpenter.cloud.aws.chores.node_classes import NodeClassCare
+from karpenter.cloud.aws.chores.refreshing import (
+    ParameterRefresh,
+    PriceRefresh,
+    TypeRefresh,
+    VersionRefresh,
+)
+from karpenter.cloud.aws.chores.reservations import Demotion, Expiry
+from karpenter.cloud.aws.chores.shifting import ShiftWatch
+from karpenter.cloud.aws.chores.showing import OfferingGauges
+from karpenter.cloud.aws.interruption.health import Health
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karpenter.cloud.aws.assembly import Assembled
+    from karpenter.cloud.aws.interruption.roster import Roster
+    from karpenter.cloud.chores import Duty, Office
+
+
+def every_chore(made: Assembled, office: Office, roster: Roster) -> Iterator[Duty]:
+    """Yield all of them, as the settings want it."""
+    view, objects, clock, settings = office.view, made.objects, made.clock, made.settings
+    reachable = None if settings.isolated_vpc else made.profiles
+    yield NodeClassCare(
+        objects=objects,
+        view=view,
+        resolver=made.resolver,
+        rehearsal=made.rehearsal,
+        profiles=reachable,
+        templates=made.templates,
+        meters=made.meters,
+    )
+    yield HashCare(objects=objects, view=view, cluster=made.cluster)
+    yield TaggingCare(view=view, instances=made.instances, cluster=settings.cluster, clock=clock)
+    yield PartitionCare(view=view, instances=made.instances)
+    yield MemoryCare(objects=objects, view=view, discovered=made.discovered)
+    yield InstanceCollection(provider=made.provider, view=view, clock=clock)
+    if reachable is not None:
+        yield ProfileCollection(profiles=reachable, objects=objects, view=view)
+    yield TemplateCollection(made.templates)
+    yield PriceRefresh(made.prices, clock=clock)
+    yield TypeRefresh(made.shop)
+    yield ParameterRefresh(made.parameters, made.images)
+    yield VersionRefresh(made.cluster)
+    if settings.reserved_capacity:
+        yield Demotion(view=view, instances=made.instances)
+        yield Expiry(view=view, reservations=made.reservations)
+    if settings.zonal_shift:
+        yield ShiftWatch(shifts=made.shifts, objects=objects, view=view)
+    yield Health(made.aws, roster=roster, clock=clock, meters=made.meters)
+    yield OfferingGauges(
+        provider=made.provider,
+        view=view,
+        shop=made.shop,
+        meters=made.meters,
+        reserved_capacity=settings.reserved_capacity,
+    )

@@ -1,0 +1,135 @@
+"""What the provider counts and shows beyond what every provider does, by the names that dashboards know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from karpenter.telemetry.metrics.declaring import DURATIONS, counter, gauge, histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+    from karpenter.telemetry.metrics import Counter, Declared, Gauge, Histogram, Metrics
+
+RECEIVED: Final = counter(
+    "karpenter_interruption_received_messages_total",
+    "Messages that came through the interruption queue, by what they tell.",
+    "message_type",
+)
+DELETED: Final = counter(
+    "karpenter_interruption_deleted_messages_total",
+    "Messages of the interruption queue that were dealt with.",
+)
+QUEUED: Final = histogram(
+    "karpenter_interruption_message_queue_duration_seconds",
+    "Seconds from an event until its message was dealt with.",
+    buckets=DURATIONS,
+)
+UNHEALTHY: Final = counter(
+    "karpenter_interruption_instance_status_unhealthy_total",
+    "Machines that EC2 began to call unhealthy, by what is wrong.",
+    "category",
+)
+CPU_CORES: Final = gauge(
+    "karpenter_cloudprovider_instance_type_cpu_cores", "Cores of an instance type.", "instance_type"
+)
+MEMORY_BYTES: Final = gauge(
+    "karpenter_cloudprovider_instance_type_memory_bytes",
+    "Memory of an instance type, before anything is subtracted.",
+    "instance_type",
+)
+OFFERING_AVAILABLE: Final = gauge(
+    "karpenter_cloudprovider_instance_type_offering_available",
+    "One when some pool could buy an offering at the moment, zero when none could.",
+    "instance_type",
+    "capacity_type",
+    "zone",
+)
+OFFERING_PRICE: Final = gauge(
+    "karpenter_cloudprovider_instance_type_offering_price_estimate",
+    "What an offering is taken to cost per hour.",
+    "instance_type",
+    "capacity_type",
+    "zone",
+)
+LAUNCH_FAILURES: Final = counter(
+    "karpenter_cloudprovider_instance_launch_failures_total",
+    "Offerings that a launch could not get, by the error of EC2.",
+    "zone",
+    "zone_id",
+    "capacity_type",
+    "reason",
+)
+TERMINATION_FAILURES: Final = counter(
+    "karpenter_cloudprovider_instance_termination_failures_total",
+    "Machines that EC2 did not end when it was asked to.",
+    "zone",
+    "zone_id",
+)
+BATCH_TIME: Final = histogram(
+    "karpenter_cloudprovider_batcher_batch_time_seconds",
+    "Seconds that calls were waited for before they were sent together.",
+    "batcher",
+    buckets=DURATIONS,
+)
+BATCH_SIZE: Final = histogram(
+    "karpenter_cloudprovider_batcher_batch_size",
+    "Calls that were sent together.",
+    "batcher",
+    buckets=(
+        *(1.0, 2.0, 4.0, 5.0, 10.0, 15.0, 20.0, 25.0),
+        *(float(size) for size in range(30, 101, 10)),
+        *(float(size) for size in range(125, 301, 25)),
+        *(float(size) for size in range(350, 601, 50)),
+        *(float(size) for size in range(700, 1001, 100)),
+    ),
+)
+USER_DATA_BYTES: Final = gauge(
+    "karpenter_ec2nodeclasses_userdata_bytes",
+    "Size of the user data that machines of a node class start with; EC2 takes 16384 bytes.",
+    "nodeclass",
+)
+
+METRICS: Final = (
+    RECEIVED,
+    DELETED,
+    QUEUED,
+    UNHEALTHY,
+    CPU_CORES,
+    MEMORY_BYTES,
+    OFFERING_AVAILABLE,
+    OFFERING_PRICE,
+    LAUNCH_FAILURES,
+    TERMINATION_FAILURES,
+    BATCH_TIME,
+    BATCH_SIZE,
+    USER_DATA_BYTES,
+)
+
+
+class Meters:
+    """Counts and shows; until the operator has given it instruments, into the void."""
+
+    def __init__(self) -> None:
+        self._metrics: Metrics | None = None
+
+    def use(self, metrics: Metrics) -> None:
+        """Count and show with these from now on."""
+        self._metrics = metrics
+
+    def count(self, declared: Declared[Counter], **labels: str) -> None:
+        """Count one."""
+        if self._metrics is not None:
+            self._metrics[declared].add(**labels)
+
+    def observe(self, declared: Declared[Histogram], value: float, **labels: str) -> None:
+        """Note a figure."""
+        if self._metrics is not None:
+            self._metrics[declared].observe(value, **labels)
+
+    def show(
+        self, declared: Declared[Gauge], owner: Hashable, rows: Iterable[tuple[float, Mapping[str, str]]]
+    ) -> None:
+        """Show these rows for `owner`, in place of all that were shown for it before."""
+        if self._metrics is not None:
+            self._metrics[declared].publish(owner, rows)
