@@ -24,6 +24,7 @@ COMMANDS: dict[str, Entry] = {
     "crds": Entry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
     "demo": Entry("karpenter.cli.demo:demo", "Watch machines come and go for pods, on this machine alone."),
     "local": Entry("karpenter.cli.local:local", "Run a small Kubernetes cluster on this machine."),
+    "manifests": Entry("karpenter.cli.manifests:manifests", "Print the objects that install the operator."),
     "plan": Entry("karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."),
     "run": Entry("karpenter.cli.run:run", "Run the operator."),
     "validate": Entry("karpenter.cli.validate:validate", "Check manifests before a cluster sees them."),

@@ -1,0 +1,1 @@
+"""The objects that make up an installation, one sort a module."""

@@ -1,0 +1,104 @@
+"""
+What the operator may do to a cluster: exactly what it does.
+
+A test records every call that the operator makes, with every feature gate open and with all closed, and fails
+on a permission that is missing as on one that nobody uses. A permission that only a feature needs is there
+only with that feature.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from karpenter.delivery.tree import Condition, Given, Is, When
+
+if TYPE_CHECKING:
+    from karpenter.delivery.tree import Tree
+
+LEASE: Final = "karpenter-leader-election"
+
+
+class Permission(msgspec.Struct, frozen=True, kw_only=True):
+    """Some verbs on some resources of one API group."""
+
+    group: str = ""
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    """The only objects that it is about; all, if none is named."""
+
+    when: Condition | None = None
+
+    def rule(self) -> Tree:
+        """Return the rule of a role that grants it."""
+        rule: dict[str, Any] = {
+            "apiGroups": [self.group],
+            "resources": list(self.resources),
+            "verbs": list(self.verbs),
+        }
+        if self.names:
+            rule["resourceNames"] = list(self.names)
+        return rule if self.when is None else When(self.when, rule)
+
+
+FOLLOW: Final = ("list", "watch")
+_KWOK: Final = Is("settings.cloudProvider", "kwok")
+_AWS: Final = Is("settings.cloudProvider", "aws")
+_OVERLAYS: Final = Given(("settings.featureGates.nodeOverlay",))
+_BUFFERS: Final = Given(("settings.featureGates.capacityBuffer",))
+_SPREADS: Final = Given(("settings.schedulerConfig",))
+_OWNERS: Final = Given((*_SPREADS.paths, *_BUFFERS.paths))
+
+CLUSTER: Final = (
+    Permission(resources=("pods", "nodes", "namespaces"), verbs=FOLLOW),
+    Permission(resources=("persistentvolumes", "persistentvolumeclaims"), verbs=FOLLOW),
+    Permission(
+        group="storage.k8s.io", resources=("storageclasses", "csinodes", "volumeattachments"), verbs=FOLLOW
+    ),
+    Permission(group="policy", resources=("poddisruptionbudgets",), verbs=FOLLOW),
+    Permission(group="apps", resources=("daemonsets",), verbs=FOLLOW),
+    Permission(group="apps", resources=("replicasets", "statefulsets"), verbs=FOLLOW, when=_OWNERS),
+    Permission(group="apps", resources=("deployments",), verbs=FOLLOW, when=_BUFFERS),
+    Permission(resources=("podtemplates",), verbs=FOLLOW, when=_BUFFERS),
+    Permission(resources=("services", "replicationcontrollers"), verbs=FOLLOW, when=_SPREADS),
+    Permission(group="karpenter.sh", resources=("nodepools", "nodeclaims"), verbs=FOLLOW),
+    Permission(group="karpenter.sh", resources=("nodeoverlays",), verbs=FOLLOW, when=_OVERLAYS),
+    Permission(group="autoscaling.x-k8s.io", resources=("capacitybuffers",), verbs=FOLLOW, when=_BUFFERS),
+    Permission(group="karpenter.sh", resources=("nodeclaims",), verbs=("create", "delete", "patch")),
+    Permission(group="karpenter.sh", resources=("nodeclaims/status", "nodepools/status"), verbs=("patch",)),
+    Permission(group="karpenter.sh", resources=("nodepools",), verbs=("patch",)),
+    Permission(group="karpenter.sh", resources=("nodeoverlays/status",), verbs=("patch",), when=_OVERLAYS),
+    Permission(
+        group="autoscaling.x-k8s.io", resources=("capacitybuffers/status",), verbs=("patch",), when=_BUFFERS
+    ),
+    Permission(resources=("events",), verbs=("create", "patch")),
+    Permission(resources=("nodes",), verbs=("patch", "delete")),
+    Permission(resources=("nodes",), verbs=("create",), when=_KWOK),
+    Permission(resources=("pods/eviction",), verbs=("create",)),
+    Permission(resources=("pods",), verbs=("delete",)),
+    Permission(group="karpenter.kwok.sh", resources=("kwoknodeclasses",), verbs=("get", *FOLLOW), when=_KWOK),
+    Permission(group="karpenter.k8s.aws", resources=("ec2nodeclasses",), verbs=("get", *FOLLOW), when=_AWS),
+)
+"""What is granted in the whole cluster."""
+
+OWN_NAMESPACE: Final = (
+    Permission(group="coordination.k8s.io", resources=("leases",), verbs=("create",)),
+    Permission(group="coordination.k8s.io", resources=("leases",), verbs=("get", "patch"), names=(LEASE,)),
+)
+"""What is granted only where the operator runs."""
+
+ADMINISTRATION: Final = (
+    Permission(
+        group="karpenter.sh",
+        resources=("nodepools", "nodepools/status", "nodeclaims", "nodeclaims/status", "nodeoverlays"),
+        verbs=("get", *FOLLOW, "create", "delete", "patch", "update"),
+    ),
+    Permission(
+        group="karpenter.k8s.aws",
+        resources=("ec2nodeclasses",),
+        verbs=("get", *FOLLOW, "create", "delete", "patch", "update"),
+    ),
+)
+"""What administrators of the cluster are granted beside what they have."""

@@ -1,0 +1,93 @@
+"""``karpenter manifests``: what it prints, and what a cluster makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from karpenter.base.aio.virtual import VirtualClock, run_virtual
+from karpenter.cli import main
+from karpenter.kube.target import untyped
+from karpenter.local.cluster import LocalCluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+    from karpenter.kube.client import Client
+
+NAMED = ("--set", "settings.clusterName=blue")
+
+
+def run(*arguments: str, text: str | None = None) -> Result:
+    """Run ``karpenter manifests`` with these arguments."""
+    return CliRunner().invoke(main, ["manifests", *arguments], input=text)
+
+
+def test_both_forms_say_the_same() -> None:
+    """YAML is a stream of objects, JSON one list of the same."""
+    objects = list(yaml.safe_load_all(run(*NAMED).stdout))
+
+    assert json.loads(run(*NAMED, "-o", "json").stdout)["items"] == objects
+    assert objects[0]["kind"] == "CustomResourceDefinition"
+    assert objects[-1]["kind"] == "Deployment"
+
+
+def test_values_from_files(tmp_path: Path) -> None:
+    """Files of values are laid over each other, and standard input is one."""
+    file = tmp_path / "values.yaml"
+    file.write_text("settings: {clusterName: blue}\nreplicas: 1\n")
+    done = run("-f", str(file), "-f", "-", "--skip-crds", text="replicas: 3\n")
+    [deployment] = [each for each in yaml.safe_load_all(done.stdout) if each["kind"] == "Deployment"]
+
+    assert deployment["spec"]["replicas"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem", "hint"),
+    [
+        pytest.param([], "settings.clusterName is required", "--set NAME=VALUE", id="no name"),
+        pytest.param(
+            [*NAMED, "--set", "replica=1"], "no value replica; did you mean", "values.yaml", id="typo"
+        ),
+        pytest.param([*NAMED, "-f", "-"], "stdin: not a mapping of values", "values.yaml", id="no mapping"),
+    ],
+)
+def test_what_is_refused(arguments: list[str], problem: str, hint: str) -> None:
+    """A value that is missing or unknown is one line, and a hint."""
+    refused = run(*arguments, text="[1]")
+
+    assert refused.exit_code == 2
+    error, told = refused.stderr.splitlines()
+    assert problem in error
+    assert hint in told
+
+
+def test_a_cluster_takes_them() -> None:
+    """The API server accepts every object, and a second time nothing changes."""
+    objects = list(yaml.safe_load_all(run(*NAMED, "--set", "settings.cloudProvider=kwok").stdout))
+
+    async def apply(client: Client, each: dict[str, Any]) -> str:
+        namespaced = "namespace" in each["metadata"]
+        plural = {"ClusterRoleBinding": "clusterrolebindings", "RoleBinding": "rolebindings"}.get(
+            each["kind"], f"{each['kind'].lower()}s"
+        )
+        target = untyped(each["apiVersion"], plural, kind=each["kind"], namespaced=namespaced)
+        made = await client.apply(target, each)
+        return str(made["metadata"]["resourceVersion"])
+
+    async def scenario() -> None:
+        async with LocalCluster(VirtualClock(), seed=1) as cluster:
+            for each in objects:
+                await apply(cluster.client, each)
+            await asyncio.sleep(5)  # controllers write what they have to say
+            before = [await apply(cluster.client, each) for each in objects]
+            assert [await apply(cluster.client, each) for each in objects] == before
+
+    run_virtual(scenario())
