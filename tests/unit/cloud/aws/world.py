@@ -96,6 +96,7 @@ class World:
         *,
         given: Mapping[str, str] | None = None,
         types: bool = False,
+        long_poll: int = 0,
     ) -> T:
         """Run work with a provider that knows nothing yet; with `types`, it knows what there is to buy."""
 
@@ -107,6 +108,7 @@ class World:
                 objects=self.objects,
                 clock=VirtualClock(),
                 chance=Random(7),  # noqa: S311  chance that can be repeated
+                long_poll=long_poll,
             )
             try:
                 if types:
