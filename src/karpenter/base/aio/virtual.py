@@ -20,6 +20,7 @@ import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
+from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -29,6 +30,14 @@ Ts = TypeVarTuple("Ts")
 START = datetime(2025, 1, 1, tzinfo=UTC)
 """Where virtual time begins unless told otherwise."""
 
+_DIGITS = 6
+"""
+Virtual time moves in whole microseconds. A timer is never early, so that whoever waits for a moment and finds
+it still to come does not wait for ever, a billionth of a second at a time; and timers a rounding error apart
+are due together.
+"""
+
+_TICK = 10.0**-_DIGITS
 _SELF_PIPE = 1  # the loop's own wake-up socket, the one descriptor that is always registered
 
 
@@ -59,7 +68,7 @@ class _JumpingSelector(selectors.DefaultSelector):
             if len(self.get_map()) <= _SELF_PIPE:
                 raise Stalled(at=self.elapsed)
             return super().select(None)
-        self.elapsed += timeout
+        self.elapsed = round(self.elapsed + timeout, _DIGITS)
         return []
 
 
@@ -70,12 +79,25 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
         self.start = start
-        # Timers this close are due together. The default, a nanosecond, is lost in a float after four months.
-        self._clock_resolution = 1e-6
+        # The default, a nanosecond, is lost in a float after four months.
+        self._clock_resolution = _TICK / 2
 
     def time(self) -> float:
         """Return virtual seconds since the start."""
         return self._jumping.elapsed
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Call back at the first whole microsecond that is not before `when`."""
+        due = round(when, _DIGITS)
+        if due < when:
+            due = round(due + _TICK, _DIGITS)
+        return super().call_at(due, callback, *args, context=context)
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts

@@ -134,3 +134,21 @@ def test_a_virtual_clock_refuses_a_real_loop() -> None:
 
     with pytest.raises(TypeError, match="run_virtual"):
         asyncio.run(make())
+
+
+def test_a_timer_is_never_early() -> None:
+    """Whoever waits for a moment, and looks at the clock, need not wait again for a rounding error."""
+
+    async def waits(due: float) -> int:
+        loop, times = asyncio.get_running_loop(), 0
+        while loop.time() < due:
+            times += 1
+            await asyncio.sleep(due - loop.time())
+        return times
+
+    async def main() -> list[int]:
+        await asyncio.sleep(230.808 / 3)
+        moments = [230.808 + number * 1e-7 for number in range(30)]
+        return list(await asyncio.gather(*(waits(due) for due in moments)))
+
+    assert run_virtual(main()) == [1] * 30
