@@ -11,9 +11,11 @@ import click
 
 from karpenter.base.clock import SystemClock
 from karpenter.cli.errors import Refused
+from karpenter.cloud.aws.settings import KNOBS
 from karpenter.cloud.catalogs.problems import InvalidCatalog
 from karpenter.cloud.errors import CloudError
 from karpenter.cloud.registry import BrokenProvider, UnknownProvider, provider_names
+from karpenter.cloud.surroundings import Knob
 from karpenter.kube.election import LeadershipLost
 from karpenter.kube.errors import KubeError
 from karpenter.operator.classes import ClassNotServed
@@ -33,13 +35,14 @@ _LOST = 1
 
 def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command one option for every setting of the operator."""
-    for setting in reversed(SETTINGS):
+    for setting in reversed((*SETTINGS, *KNOBS)):
+        of_aws = " For aws only." if isinstance(setting, Knob) else ""
         told = f"env: {setting.variable}; default: {setting.default or 'empty'}"
         command = click.option(
             f"--{setting.name}",
             setting.field,
             metavar="VALUE",
-            help=f"{setting.help[:1].upper()}{setting.help[1:]}.  [{told}]",
+            help=f"{setting.help[:1].upper()}{setting.help[1:]}.{of_aws}  [{told}]",
         )(command)
     return command
 
@@ -62,10 +65,9 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--cluster-name",
     "cluster",
     envvar="CLUSTER_NAME",
-    default="default",
-    show_default=True,
+    default="",
     metavar="NAME",
-    help="The name under which machines are tagged.",
+    help="The name under which machines are tagged; needed for aws.  [env: CLUSTER_NAME]",
 )
 @click.option("--kubeconfig", default="", metavar="FILE", help="The cluster.  [default: as kubectl does]")
 @click.option("--context", default="", metavar="NAME", help="The context of the kubeconfig.")
@@ -88,7 +90,9 @@ def run(
 
     Exits 0 when it was stopped by a signal, 1 when it lost its lease, and 2 when it cannot start.
     """
+    own = {knob.variable: text for knob in KNOBS if (text := given.pop(knob.field)) is not None}
     settings = _settings(given)
+    stated = {each.variable: text for each in SETTINGS if (text := given.get(each.field)) is not None}
     clock = SystemClock()
     which = Which(provider=provider, cluster=cluster, kubeconfig=kubeconfig, context=context)
     with (
@@ -101,7 +105,7 @@ def run(
             error_outputs=settings.log_error_output_paths,
         ),
     ):
-        asyncio.run(run_operator(settings, which, clock=clock, environ=os.environ))
+        asyncio.run(run_operator(settings, which, clock=clock, environ={**os.environ, **stated, **own}))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ does, creates and deletes those. The operator wires it to its client; tests wire
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from random import Random
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
@@ -49,6 +49,26 @@ class ClusterObjects(Protocol):
         ...
 
 
+class Knob(msgspec.Struct, frozen=True):
+    """A setting that only one provider has, as commands and documentation show it."""
+
+    name: str
+    """The flag, without dashes; in capitals and with underscores, it is the environment variable."""
+
+    default: str
+    help: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return self.name.upper().replace("-", "_")
+
+    @property
+    def field(self) -> str:
+        """The name in code."""
+        return self.name.replace("-", "_")
+
+
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a provider is given."""
 
@@ -62,6 +82,9 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     objects: ClusterObjects
     settings: Mapping[str, str] = {}
     """Settings of the provider's own, by environment variable, such as ``INSTANCE_TYPES_FILE_PATH``."""
+
+    version: Callable[[], Awaitable[str]] | None = None
+    """Asks the API server for its version, such as ``1.33``; None where nobody can."""
 
 
 Connect: TypeAlias = Callable[[Surroundings], AbstractAsyncContextManager[CloudProvider]]

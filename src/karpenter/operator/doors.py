@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+
 from karpenter.api.meta import Resource
 from karpenter.cloud.errors import CloudUnreachable
-from karpenter.kube.errors import AlreadyExists, NotFound, ServerFailed, TooManyRequests, Unreachable
+from karpenter.kube.errors import (
+    AlreadyExists,
+    KubeError,
+    NotFound,
+    ServerFailed,
+    TooManyRequests,
+    Unreachable,
+)
+from karpenter.kube.transport import Request
 
 if TYPE_CHECKING:
     from karpenter.kube.client import Client
@@ -14,6 +24,26 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Resource)
 
 _TROUBLE = (Unreachable, ServerFailed, TooManyRequests)
+
+
+async def server_version(client: Client) -> str:
+    """
+    Return the version of the API server, such as ``1.33``.
+
+    Raises:
+        CloudUnreachable: it does not tell.
+    """
+    request = Request(method="GET", path="/version", headers=(("accept", "application/json"),))
+    try:
+        found = msgspec.json.decode((await client.send(request)).body, type=_Version)
+    except (KubeError, msgspec.DecodeError) as error:
+        raise CloudUnreachable(f"the API server does not tell its version: {error}") from error
+    return f"{found.major}.{found.minor.rstrip('+')}"
+
+
+class _Version(msgspec.Struct, frozen=True):
+    major: str
+    minor: str
 
 
 class Objects:

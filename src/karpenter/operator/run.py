@@ -32,10 +32,10 @@ from karpenter.kube.errors import KubeError
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
 from karpenter.kube.lease import LockName
-from karpenter.operator.doors import Objects
+from karpenter.operator.doors import Objects, server_version
 from karpenter.operator.http import Endpoints
 from karpenter.operator.wiring import Operator, Parts
-from karpenter.telemetry.metrics import Metrics
+from karpenter.telemetry.metrics import Metrics, runtime
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -58,8 +58,8 @@ class Which(msgspec.Struct, frozen=True, kw_only=True):
     """Which cluster and which cloud."""
 
     provider: str = "kwok"
-    cluster: str = "default"
-    """The name under which machines are tagged."""
+    cluster: str = ""
+    """The name under which machines are tagged; a provider may have one of its own for those without."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -94,6 +94,7 @@ class Process:
         self._lease_client = Client(transport, chance=chance)
         self._namespace = settings.leader_election_namespace or namespace
         self._idle_metrics = Metrics(clock=clock, process=True)
+        self._idle_metrics[runtime.LEADER].set(0.0, name=settings.leader_election_name)
         self.operator: Operator | None = None
         self.leads = asyncio.Event()
         """Set when the operator has begun to work."""
@@ -148,6 +149,7 @@ class Process:
             cluster=self._which.cluster,
             objects=Objects(self.client),
             settings=self._environ,
+            version=lambda: server_version(self.client),
         )
         async with find_provider(self._which.provider)(around) as cloud:
             parts = Parts(
@@ -161,6 +163,7 @@ class Process:
             )
             async with Operator(parts) as operator:
                 self.operator = operator
+                operator.metrics[runtime.LEADER].set(1.0, name=self._settings.leader_election_name)
                 self.leads.set()
                 log.info("operator.leads")
                 try:

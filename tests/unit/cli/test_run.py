@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from karpenter.cli import main
+from karpenter.cloud.aws.settings import KNOBS
 from karpenter.operator.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def test_help_documents_every_setting() -> None:
     """Every setting is a flag, with its variable and its default."""
     told = "".join(run("--help").stdout.split())  # where lines are broken does not matter
 
-    for setting in SETTINGS:
+    for setting in (*SETTINGS, *KNOBS):
         assert f"--{setting.name}VALUE" in told
         assert f"[env:{setting.variable};default:{setting.default or 'empty'}]" in told
 

@@ -37,6 +37,7 @@ from karpenter.cloud.aws.types.unavailable import Unavailable
 from karpenter.cloud.surroundings import ClusterObjects
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from random import Random
 
 
@@ -73,14 +74,16 @@ def assemble(
     clock: Clock,
     chance: Random,
     long_poll: int = LONG_POLL,
+    version: Callable[[], Awaitable[str]] | None = None,
 ) -> Assembled:
     """
     Return the parts, put together; nothing has been asked of AWS yet.
 
-    A simulation passes a `long_poll` of zero: its time stands still while AWS is waited for.
+    A simulation passes a `long_poll` of zero: its time stands still while AWS is waited for. `version` asks
+    the API server for its version; without it, EKS is asked.
     """
     monotonic, meters = clock.monotonic, Meters()
-    cluster = Cluster(aws, settings, objects, monotonic=monotonic)
+    cluster = Cluster(aws, settings, objects, monotonic=monotonic, version=version)
     shifts = Shifts(aws, cluster, clock=clock)
     shop, prices = Shop(aws), Prices(aws, isolated=settings.isolated_vpc)
     subnets = Subnets(aws, seconds=settings.subnet_refresh, monotonic=monotonic)

@@ -14,11 +14,18 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    NoCredentialsError,
+    PartialCredentialsError,
+)
 from botocore.parsers import ResponseParserError
 
 from karpenter.base.aio.bucket import TokenBucket
-from karpenter.cloud.aws.refusals import NoAnswer, NotAllowed, refusal
+from karpenter.cloud.aws.refusals import NoAnswer, NoCredentials, refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -121,7 +128,7 @@ def _in_our_words(action: str) -> Iterator[None]:
     except ClientError as error:
         service = action.partition(":")[0]
         raise refusal(f"{service}:{error.operation_name}", error.response) from error
-    except NoCredentialsError as error:
-        raise NotAllowed(action=action, code="NoCredentials", message=str(error)) from error
+    except (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError) as error:
+        raise NoCredentials(action=action, because=error) from error
     except (BotoCoreError, HTTPClientError, ResponseParserError) as error:
         raise NoAnswer(action=action, because=error) from error

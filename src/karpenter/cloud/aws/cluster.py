@@ -16,7 +16,7 @@ from karpenter.cloud.aws.memory import Memory
 from karpenter.cloud.errors import CloudError, CloudUnreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from karpenter.cloud.aws.calls import Answer, Aws
     from karpenter.cloud.aws.settings import AwsSettings
@@ -53,11 +53,15 @@ class Cluster:
         objects: ClusterObjects,
         *,
         monotonic: Callable[[], float],
+        version: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
+        """`version` asks the API server; without it, EKS is asked."""
         self._aws = aws
+        self._ask_version = version
         self._settings = settings
         self._objects = objects
         self._described: Memory[str, Answer] = Memory(seconds=_VERSION_KEPT_FOR, monotonic=monotonic)
+        self._asked: Memory[str, str] = Memory(seconds=_VERSION_KEPT_FOR, monotonic=monotonic)
         self._once: Memory[str, Any] = Memory(seconds=_FOREVER, monotonic=monotonic)
         self._last_version = ""
 
@@ -95,11 +99,17 @@ class Cluster:
         Return the version of Kubernetes, such as ``1.33``.
 
         Raises:
-            CloudError: EKS does not tell.
+            CloudError: neither EKS nor the API server tells.
         """
-        if self._settings.kubernetes_version and not self._settings.eks_control_plane:
+        if self._settings.eks_control_plane or not (self._settings.kubernetes_version or self._ask_version):
+            return self._noted(str((await self._describe())["version"]))
+        if self._settings.kubernetes_version or self._ask_version is None:
             return self._noted(self._settings.kubernetes_version)
-        return self._noted(str((await self._describe())["version"]))
+        return self._noted(await self._asked.get("", self._of_server))
+
+    async def _of_server(self) -> str:
+        assert self._ask_version is not None  # or nobody would ask
+        return await self._ask_version()
 
     def _noted(self, version: str) -> str:
         if version != self._last_version:

@@ -42,7 +42,14 @@ async def connect(around: Surroundings) -> AsyncIterator[AwsProvider]:
     aws = Aws(clients)
     try:
         await _check(aws)
-        made = assemble(aws, settings, objects=around.objects, clock=around.clock, chance=around.chance)
+        made = assemble(
+            aws,
+            settings,
+            objects=around.objects,
+            clock=around.clock,
+            chance=around.chance,
+            version=around.version,
+        )
         await made.shop.refresh()
         await made.cluster.joining()
         await made.cluster.version()

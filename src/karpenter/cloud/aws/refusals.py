@@ -67,6 +67,16 @@ THROTTLED_CODES: Final = frozenset(
         "SlowDown",
     }
 )
+_CREDENTIALS: Final = {
+    "ExpiredToken": "its credentials have expired",
+    "ExpiredTokenException": "its credentials have expired",
+    "RequestExpired": "its clock differs from that of AWS",
+    "InvalidClientTokenId": "AWS does not know its credentials",
+    "UnrecognizedClientException": "AWS does not know its credentials",
+    "SignatureDoesNotMatch": "AWS does not accept its credentials",
+    "AuthFailure": "AWS does not accept its credentials",
+}
+_NO_PERMISSION: Final = "its role lacks the permission"
 _SERVER_FAULT: Final = 500
 _LONGEST: Final = 300
 
@@ -95,7 +105,19 @@ class NotAllowed(Refused):
 
     def __init__(self, *, action: str, code: str, message: str, status: int = 403) -> None:
         super().__init__(action=action, code=code, message=message, status=status)
-        self.args = (f"the controller is not allowed to call {action}: {explain_denial(message)} ({code})",)
+        why = explain_denial(message)
+        if why == _NO_PERMISSION:
+            why = _CREDENTIALS.get(code, why)
+        self.args = (f"the controller is not allowed to call {action}: {why} ({code})",)
+
+
+class NoCredentials(NotAllowed):
+    """There is nothing to identify ourselves with."""
+
+    def __init__(self, *, action: str, because: object) -> None:
+        super().__init__(action=action, code="NoCredentials", message=str(because))
+        said = f"no AWS credentials were found to call {action} with: {_one_line(because)}"
+        self.args = (f"{said}; hint: give the service account a role, or set AWS_PROFILE",)
 
 
 class Missing(Refused):
@@ -118,7 +140,7 @@ def refusal(action: str, response: Mapping[str, Any]) -> CloudError:
     if code in THROTTLED_CODES:
         return Throttled(retry_after=2.0)
     kind = Refused
-    if code in DENIED_CODES or code.startswith("AuthFailure."):
+    if code in DENIED_CODES or code in _CREDENTIALS or code.startswith("AuthFailure."):
         kind = NotAllowed
     elif code in MISSING_CODES:
         kind = Missing
@@ -138,7 +160,7 @@ def explain_denial(message: str) -> str:
         return "the account may not use the machine image"
     if "explicit deny" in lowered:
         return "a policy denies it explicitly"
-    return "its role lacks the permission"
+    return _NO_PERMISSION
 
 
 def _one_line(text: object) -> str:

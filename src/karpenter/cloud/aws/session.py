@@ -18,6 +18,7 @@ from botocore.config import Config
 from botocore.utils import InstanceMetadataRegionFetcher
 
 from karpenter import __version__
+from karpenter.cloud.aws.settings import BadSetting
 from karpenter.cloud.catalogs.ec2.session import pricing_region
 
 if TYPE_CHECKING:
@@ -33,13 +34,14 @@ ONCE_MORE: Final = 2
 _FLEETS: Final = "fleets"
 
 
-class NoRegion(RuntimeError):  # noqa: N818  says what is wrong
+class NoRegion(BadSetting):
     """Nobody knows which region we are in."""
 
     def __init__(self) -> None:
         super().__init__(
-            "the AWS region is not known: no setting names it and there is no instance metadata to ask;"
-            " hint: set AWS_REGION"
+            "AWS_REGION",
+            "the region is not known: nothing names it and there is no instance metadata to ask;"
+            " hint: set AWS_REGION",
         )
 
 

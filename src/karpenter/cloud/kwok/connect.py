@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 CATALOG: Final = "INSTANCE_TYPES_FILE_PATH"
 """The setting that names the catalogue: a file, or one that is built in."""
 
+DEFAULT_CLUSTER: Final = "default"
+"""What a cluster is called that has no name: here, nobody else could be meant."""
+
 LATENCIES: Final = {"launch": "KWOK_LAUNCH_LATENCY", "shutdown": "KWOK_SHUTDOWN_LATENCY"}
 """Settings of how long things take, such as ``1s``."""
 
@@ -54,9 +57,10 @@ async def connect(around: Surroundings) -> AsyncIterator[KwokProvider]:
         chance=around.chance,
         behaviour=_behaviour(around.settings),
     )
-    recall(cloud, around.cluster, await around.objects.list(NodeClaim), await around.objects.list(Node))
+    cluster = around.cluster or DEFAULT_CLUSTER
+    recall(cloud, cluster, await around.objects.list(NodeClaim), await around.objects.list(Node))
     try:
-        yield KwokProvider(cloud, classes=ObjectClasses(around.objects), cluster=around.cluster)
+        yield KwokProvider(cloud, classes=ObjectClasses(around.objects), cluster=cluster)
     finally:
         await cloud.close()
 
