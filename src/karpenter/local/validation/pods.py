@@ -12,7 +12,7 @@ from karpenter.local.validation.scheduling import placement
 from karpenter.local.validation.volumes import volumes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from karpenter.local.complaints import Complaint
     from karpenter.local.entry import Object
@@ -44,19 +44,19 @@ def pod(value: Object, old: Object | None) -> Iterator[Complaint]:
         yield from _update(value["spec"], old["spec"])
 
 
-def template(value: dict[str, Any], path: str) -> Iterator[Complaint]:
-    """Yield what is wrong with a pod template."""
+def template(value: dict[str, Any], path: str, *, claimed: Iterable[str] = ()) -> Iterator[Complaint]:
+    """Yield what is wrong with a pod template whose pods will also have the `claimed` volumes."""
     given = value.get("metadata") or {}
     yield from meta.labels(given.get("labels"), f"{path}.labels")
     yield from meta.notes(given.get("annotations"), f"{path}.annotations")
-    yield from pod_spec(value.get("spec") or {}, f"{path}.spec")
+    yield from pod_spec(value.get("spec") or {}, f"{path}.spec", claimed=claimed)
 
 
-def pod_spec(spec: dict[str, Any], path: str) -> Iterator[Complaint]:
+def pod_spec(spec: dict[str, Any], path: str, *, claimed: Iterable[str] = ()) -> Iterator[Complaint]:
     """Yield what is wrong with the spec of a pod, wherever it is."""
     if spec.get("volumes"):
         yield from volumes(spec["volumes"], f"{path}.volumes")
-    known = {volume.get("name", "") for volume in spec.get("volumes") or ()}
+    known = {volume.get("name", "") for volume in spec.get("volumes") or ()}.union(claimed)
     yield from containers(spec, path, known)
     if spec.get("restartPolicy") not in _RESTART:
         yield unsupported(f"{path}.restartPolicy", spec.get("restartPolicy"), _RESTART)

@@ -186,7 +186,8 @@ def stateful_set(value: Object, old: Object | None) -> Iterator[Complaint]:
         yield bad("spec.updateStrategy", update, "must be 'RollingUpdate' or 'OnDelete'")
     yield from not_negative(spec, "spec", "replicas", "minReadySeconds")
     yield from _common(spec, "statefulset")
-    yield from template(spec["template"], "spec.template")
+    claimed = [each.get("metadata", {}).get("name", "") for each in spec.get("volumeClaimTemplates") or ()]
+    yield from template(spec["template"], "spec.template", claimed=claimed)
     yield from _always(spec["template"])
 
 
