@@ -109,9 +109,10 @@ NORMALIZED_LABELS: Mapping[str, str] = MappingProxyType(
         "beta.kubernetes.io/arch": ARCH,
         "beta.kubernetes.io/os": OS,
         "beta.kubernetes.io/instance-type": INSTANCE_TYPE,
+        "topology.ebs.csi.aws.com/zone": ZONE,
     }
 )
-"""Old spellings of labels, and today's."""
+"""Other spellings of labels, old ones and those of drivers, and today's."""
 
 
 def domain_of(key: str) -> str:

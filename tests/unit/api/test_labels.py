@@ -57,6 +57,7 @@ def test_providers_add_to_the_rules() -> None:
         ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
         ("beta.kubernetes.io/os", "kubernetes.io/os"),
         ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+        ("topology.ebs.csi.aws.com/zone", "topology.kubernetes.io/zone"),
         ("kubernetes.io/arch", "kubernetes.io/arch"),
         ("app", "app"),
     ],

@@ -7,12 +7,16 @@ Pure. A node that says how much room it has (because a cloud made it) is taken a
 from collections.abc import Mapping
 from datetime import datetime
 
+from karpenter.api.labels import ZONE
 from karpenter.api.node import Node
 from karpenter.kube.target import Plain
 from karpenter.local.controllers.plain import render_time
 
 VERSION = "v1.36.0"
 DEFAULT_ROOM: dict[str, str] = {"cpu": "4", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+
+_ZONES_OF = {"ebs.csi.aws.com": "topology.ebs.csi.aws.com/zone"}
+"""Drivers that call zones by a name of their own."""
 
 _CALM = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -132,6 +136,12 @@ def render_micro(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def driver_labels(node: Node, drivers: Mapping[str, int]) -> dict[str, str]:
+    """Return the labels by which drivers on a node say where their volumes can be reached."""
+    zone = node.metadata.labels.get(ZONE)
+    return {_ZONES_OF[name]: zone for name in drivers if zone and name in _ZONES_OF}
+
+
 def csi_node_for(node: Node, drivers: Mapping[str, int]) -> Plain:
     """Return what a node can attach: the drivers, and how many volumes of each."""
     return {
@@ -146,7 +156,7 @@ def csi_node_for(node: Node, drivers: Mapping[str, int]) -> Plain:
                 {
                     "name": name,
                     "nodeID": node.name,
-                    "topologyKeys": ["topology.kubernetes.io/zone"],
+                    "topologyKeys": sorted({ZONE, _ZONES_OF.get(name, ZONE)}),
                     "allocatable": {"count": most},
                 }
                 for name, most in sorted(drivers.items())

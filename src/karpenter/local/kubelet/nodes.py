@@ -109,11 +109,21 @@ class NodeRunner:
         if not ready:
             report["conditions"] = machine.conditions(node, now, ready=False, why=seat.health.why)
         await self._writer.set_status(Node, seat.name, report, strategic=True)
-        if not machine.ATTACHES.items() <= node.metadata.annotations.items():
-            await self._writer.merge(Node, seat.name, {"metadata": {"annotations": machine.ATTACHES}})
+        await self._describe(node)
         seat.joined = True
         self._pods.seat_ready(seat)
         log.debug("node.joined", node=seat.name)
+
+    async def _describe(self, node: Node) -> None:
+        """Say on the node what programs on it would: who attaches volumes, and where they are reached."""
+        labels = machine.driver_labels(node, self._settings.drivers)
+        if (
+            machine.ATTACHES.items() <= node.metadata.annotations.items()
+            and labels.items() <= node.metadata.labels.items()
+        ):
+            return
+        change = {"annotations": machine.ATTACHES, **({"labels": labels} if labels else {})}
+        await self._writer.merge(Node, node.name, {"metadata": change})
 
     async def _take_lease(self, node: Node) -> None:
         lease = machine.lease_for(node, self._clock.now(), seconds=self._settings.lease_seconds)

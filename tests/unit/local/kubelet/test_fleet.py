@@ -84,6 +84,18 @@ async def test_a_node_joins(cluster: LocalCluster) -> None:
     assert cluster.fleet.nodes == ("node-1",)
 
 
+async def test_a_node_says_where_volumes_are_reached(cluster: LocalCluster) -> None:
+    """The driver for EBS calls the node's zone by a name of its own as well."""
+    node = await cluster.client.get(Node, "node-1")
+    drivers = await cluster.client.get(CSINode, "node-1")
+
+    assert node.metadata.labels["topology.ebs.csi.aws.com/zone"] == "local-1a"
+    assert drivers.spec.drivers[0].topology_keys == (
+        "topology.ebs.csi.aws.com/zone",
+        "topology.kubernetes.io/zone",
+    )
+
+
 async def test_a_lease_is_renewed(cluster: LocalCluster) -> None:
     """A lease is renewed every ten seconds, and made again if somebody deletes it."""
     before = await cluster.client.get(Lease, "node-1", namespace="kube-node-lease")
