@@ -76,6 +76,9 @@ class Account:
 
         self.reservations: dict[str, dict[str, Any]] = {}
         self.placement_groups: dict[str, dict[str, Any]] = {}
+        self.shifts: list[dict[str, Any]] = []
+        """Shifts of zones, as Application Recovery Controller tells them; times are seconds since 1970."""
+
         self.on_demand = _on_demand(region, self.types)
         """Prices per hour by instance type."""
 

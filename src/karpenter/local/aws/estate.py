@@ -10,7 +10,7 @@ publishes for EKS, for all families, under the same parameters, and a few that g
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from moto.ec2.models import ec2_backends
@@ -18,7 +18,7 @@ from moto.ec2.models.amis import Ami
 from moto.eks.models import eks_backends
 from moto.sqs.models import sqs_backends
 
-from karpenter.cloud.aws.images.aliases import Alias, published
+from karpenter.local.aws.releases import FIRST, images_of, released
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 DISCOVERY: Final = "karpenter.sh/discovery"
 ZONES: Final = 3
-RELEASED: Final = datetime(2026, 1, 1, tzinfo=UTC)
-_FAMILIES: Final = ("al2", "al2023", "bottlerocket", "windows2019", "windows2022", "windows2025")
 IN_GUIDES: Final = {
     "ami-0d6c6ac554d62a745": ("amazon-eks-node-1.30-v20240807", "x86_64"),
     "ami-0eb2ae1eda347f8cf": ("amazon-eks-arm64-node-1.30-v20240807", "arm64"),
@@ -103,16 +101,18 @@ class Estate:
         self.subnets.append(subnet)
         return subnet
 
-    def release_images(self, *, after: timedelta = timedelta(days=7)) -> dict[str, str]:
-        """Publish an image for every parameter of every family; return the ids by parameter."""
-        created = RELEASED + after * self._released
+    def release_images(self) -> dict[str, str]:
+        """Publish the next release of images; return their ids by parameter."""
+        made: dict[str, str] = {}
+        for each in images_of(self._released, self.kubernetes):
+            image = self.publish_image(
+                each.name,
+                arch=each.arch,
+                created=released(self._released),
+                root_device=each.root_device,
+            )
+            made |= dict.fromkeys(each.parameters, image)
         self._released += 1
-        made = {}
-        for family in _FAMILIES:
-            for each in published(Alias(family, "latest"), self.kubernetes):
-                arch = "arm64" if "arm64" in each.path else "x86_64"
-                name = f"{each.path.removeprefix('/aws/service/').replace('/', '-')}-{self._released}"
-                made[each.path] = self.publish_image(name, arch=arch, created=created)
         self.account.parameters.update(made)
         return made
 
@@ -121,11 +121,12 @@ class Estate:
         name: str,
         *,
         arch: str = "x86_64",
-        created: datetime = RELEASED,
+        created: datetime = FIRST,
         deprecated: datetime | None = None,
         owner_alias: str | None = "amazon",
         tags: Mapping[str, str] | None = None,
         number: str = "",
+        root_device: str = "/dev/xvda",
     ) -> str:
         """Make an image and return its id: the one that is given, or the next."""
         backend: Any = ec2_backends[self.account.number][self.account.region]
@@ -139,7 +140,7 @@ class Estate:
             architecture=arch,
             creation_date=created,
             virtualization_type="hvm",
-            root_device_name="/dev/xvda",
+            root_device_name=root_device,
             tags=dict(tags or {}),
         )
         if deprecated is not None:

@@ -13,7 +13,7 @@ import re
 from io import BytesIO
 from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from werkzeug.wrappers import Request, Response
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _CREDENTIAL: Final = re.compile(r"Credential=AKIA(?P<number>\d{12})/\d+/[^/]+/(?P<service>[^/]+)/")
 _CLUSTER: Final = re.compile(r"/clusters/(?P<name>[^/]+)")
+_SHIFTS: Final = "GetManagedResource"
 _JSON: Final = {"Content-Type": "application/x-amz-json-1.1"}
 
 
@@ -71,6 +72,9 @@ class Front:
         if (call.service, call.operation) == ("pricing", "GetProducts"):
             body = json.dumps(get_products(account, dict(call.parameters)))
             return Response(body, 200, _JSON)(environ, start)
+        if call.operation == _SHIFTS:
+            body = json.dumps({"arn": call.parameters["resourceIdentifier"], "zonalShifts": account.shifts})
+            return Response(body, 200, {"Content-Type": "application/json"})(environ, start)
         return self._imitation(environ, start)
 
 
@@ -90,6 +94,8 @@ def _call(request: Request, service: str) -> Call:
         named = _CLUSTER.match(request.path)
         operation = "DescribeCluster" if named and request.method == "GET" else "CreateCluster"
         return Call(service, operation, {"name": named["name"]} if named else {})
+    if service == "arc-zonal-shift":
+        return Call(service, _SHIFTS, {"resourceIdentifier": unquote(request.path.partition("s/")[2])})
     form = dict(parse_qsl(body.decode(), keep_blank_values=True))
     return Call(service, form.get("Action", ""), form)
 

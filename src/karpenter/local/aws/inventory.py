@@ -65,7 +65,7 @@ class Inventory:
             name=instance.private_dns_name,
             image=image.name if image is not None else "",
             root_device=instance.root_device_name,
-            user_data=_decoded(instance.user_data or ""),
+            user_data=_decoded(str(instance.user_data or "")),
             profile=(instance.iam_instance_profile or {}).get("Id", ""),
             disks={
                 each["DeviceName"]: int(each["Ebs"]["VolumeSize"])

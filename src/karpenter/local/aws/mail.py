@@ -74,5 +74,11 @@ def announce(account: Account, source: str, kind: str, detail: dict[str, Any], r
     account.tell(Mailed())
 
 
+def has_mail(account: Account) -> bool:
+    """Say whether a queue of the account has anything that could be received."""
+    queues = tuple(sqs_backends[account.number][account.region].queues.values())
+    return any(queue.messages for queue in queues)
+
+
 def _arn(account: Account, instance: str) -> str:
     return f"arn:aws:ec2:{account.region}:{account.number}:instance/{instance}"

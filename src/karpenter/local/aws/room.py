@@ -147,7 +147,9 @@ class MachineRoom:
 
     @staticmethod
     def _spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        return asyncio.get_running_loop().create_task(work)
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(_complain)
+        return task
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._spawn(work)
@@ -307,3 +309,9 @@ class MachineRoom:
 def _tell(loop: asyncio.AbstractEventLoop, hear: Any, happening: Happening) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(hear, happening)
+
+
+def _complain(task: asyncio.Task[None]) -> None:
+    """Say that a machine came to grief through a fault of ours: nobody waits for it who would notice."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("machine.lost", exc_info=error)

@@ -104,6 +104,7 @@ def cloud_labels(hardware: Hardware) -> dict[str, str]:
         ZONE: hardware.zone,
         "failure-domain.beta.kubernetes.io/zone": hardware.zone,
         ZONE_ID: hardware.zone_id,
+        "topology.ebs.csi.aws.com/zone": hardware.zone,  # the driver's, which we take to be installed
     }
 
 

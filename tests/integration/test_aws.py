@@ -1,0 +1,195 @@
+"""The operator on the embedded AWS: manifests that people have, followed to pods that run, and further."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from karpenter.api.nodepool import NodePool
+from karpenter.api.workloads import Deployment
+from karpenter.kube.patch import MergePatch
+from karpenter.local.aws.commands import Interrupt, Kill, Limit, ReleaseAmi, SellOut
+from tests.integration.aws_world import SEEDS, in_aws
+
+if TYPE_CHECKING:
+    from tests.integration.aws_world import AwsWorld
+
+CLASS: dict[str, Any] = {
+    "role": "KarpenterNodeRole-test",
+    "amiSelectorTerms": [{"alias": "al2023@latest"}],
+    "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "test"}}],
+    "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "test"}}],
+}
+NEWEST = [{"name": "amazon-eks-node-al2023-x86_64-standard-*", "owner": "amazon"}]
+REFERENCE = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+
+
+async def apply(world: AwsWorld, *, bought: tuple[str, ...] = ("on-demand",), **spec: Any) -> None:
+    """Create a class, a pool that buys for it and leaves its nodes alone, and a Deployment of no pods."""
+    await world.client.create(EC2NodeClass, {"metadata": {"name": "default"}, "spec": {**CLASS, **spec}})
+    wanted = {"kubernetes.io/arch": ("amd64",), CAPACITY_TYPE: bought}
+    requirements = [{"key": key, "operator": "In", "values": list(values)} for key, values in wanted.items()]
+    template = {"nodeClassRef": REFERENCE, "requirements": requirements, "expireAfter": "Never"}
+    disruption = {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]}
+    body = {
+        "metadata": {"name": "default"},
+        "spec": {"template": {"spec": template}, "disruption": disruption},
+    }
+    await world.client.create(NodePool, body)
+    await world.apply((SEEDS / "inflate.yaml").read_text())
+
+
+async def scale(world: AwsWorld, replicas: int) -> None:
+    """Change how many pods the Deployment has."""
+    change = MergePatch({"spec": {"replicas": replicas}})
+    await world.client.patch(Deployment, "inflate", change, namespace="default")
+
+
+async def follow(world: AwsWorld, manifest: str) -> set[str]:
+    """Apply a manifest as it is written, let five pods run on it, and return the images of their machines."""
+    await world.apply((SEEDS / manifest).read_text())
+    await world.apply((SEEDS / "inflate.yaml").read_text())
+    await scale(world, 5)
+    await world.settled(5)
+    nodes = {node.spec.provider_id for node in await world.nodes()}
+    claims = {claim.status.provider_id for claim in await world.claims()}
+    machines = {f"aws:///{each.zone}/{each.id}" for each in world.control.instances()}
+    assert nodes == claims == machines
+    return {each.image for each in world.control.instances()}
+
+
+@in_aws(cluster="eks-cluster")
+async def test_manifests_of_a_hand_install(world: AwsWorld) -> None:
+    """The NodePool and EC2NodeClass of one guide lead to nodes and pods that run, as they are written."""
+    assert await follow(world, "hand-install.yaml") == {"ami-09f1941e8730d7702"}
+
+
+@in_aws(cluster="blue")
+async def test_manifests_of_a_tutorial(world: AwsWorld) -> None:
+    """Those of another guide do so, too, with other tags, other images and tags of their own."""
+    assert await follow(world, "tutorial.yaml") == {"ami-0d6c6ac554d62a745"}
+    (found, *_) = world.site.clients.by_name["ec2"].describe_instances()["Reservations"][0]["Instances"]
+    tags = {each["Key"]: each["Value"] for each in found["Tags"]}
+    assert tags["eksdemo.io/version"] == "v0.16.0"
+
+
+@in_aws(cluster="eks-cluster", region="eu-west-1")
+async def test_manifest_of_a_cluster_definition(world: AwsWorld) -> None:
+    """A pool of a third one, in the region that it names, buys what it allows there."""
+    (_, node_class) = (SEEDS / "hand-install.yaml").read_text().split("---")
+    await world.apply(node_class)
+    await follow(world, "cluster-definition.yaml")
+
+    for node in await world.nodes():
+        assert node.metadata.labels[CAPACITY_TYPE] == "on-demand"
+        assert node.metadata.labels[ZONE].startswith("eu-west-1")
+
+
+@in_aws()
+async def test_from_the_first_node_to_the_last(world: AwsWorld) -> None:
+    """Nodes are what their machines read; one that vanishes is replaced; with the class, everything goes."""
+    await apply(world, kubelet={"maxPods": 17})
+    await scale(world, 2)
+    await world.settled(2)
+    (node,) = await world.nodes()
+    (claim,) = await world.claims()
+    (machine,) = world.control.instances()
+    assert node.name == machine.node
+    assert node.status.allocatable == {**claim.status.allocatable}
+    assert node.status.allocatable["pods"] == "17"
+    assert node.spec.taints == ()
+    labels = node.metadata.labels
+    assert labels[INSTANCE_TYPE] == machine.instance_type
+    assert labels[ZONE] == labels["topology.ebs.csi.aws.com/zone"] == machine.zone
+
+    world.control.perform(Kill(instance=machine.id))
+
+    async def replaced() -> bool:
+        return await world.running() == 2 and machine.node not in {each.name for each in await world.nodes()}
+
+    await world.until(replaced)
+
+    await scale(world, 0)
+    await world.client.delete(NodePool, "default")
+    await world.client.delete(EC2NodeClass, "default")
+
+    async def gone() -> bool:
+        classes = (await world.client.list(EC2NodeClass)).items
+        return not classes and not await world.claims() and not world.control.instances()
+
+    await world.until(gone, within=1200)
+    ec2, iam = world.site.clients.by_name["ec2"], world.site.clients.by_name["iam"]
+    assert ec2.describe_launch_templates()["LaunchTemplates"] == []
+    assert iam.list_instance_profiles()["InstanceProfiles"] == []
+
+
+@in_aws()
+async def test_a_release_rolls_the_nodes(world: AwsWorld) -> None:
+    """When a newer image comes out, every node is replaced by one of it, and the pods run there."""
+    await apply(world, amiFamily="AL2023", amiSelectorTerms=NEWEST)
+    await scale(world, 3)
+    await world.settled(3)
+    before = {each.id: each.image for each in world.control.instances()}
+
+    world.control.perform(ReleaseAmi())
+
+    async def rolled() -> bool:
+        machines = world.control.instances()
+        old = before.keys() & {each.id for each in machines}
+        return not old and await world.running() == 3 and len(await world.nodes()) == len(machines)
+
+    await world.until(rolled, within=900)
+    assert not {each.image for each in world.control.instances()} & set(before.values())
+
+
+@in_aws()
+async def test_an_interruption_is_over_before_the_machine_dies(world: AwsWorld) -> None:
+    """A warning is followed by another machine, and pods move there before the first one is taken away."""
+    await apply(world, bought=("spot",))
+    await scale(world, 3)
+    await world.settled(3)
+    (first,) = world.control.instances()
+
+    world.control.perform(Interrupt(instance=first.id))
+
+    async def moved() -> bool:
+        pods = await world.pods()
+        here = {pod.spec.node_name for pod in pods if pod.status.phase == "Running"}
+        return len(pods) == 3 and bool(here) and first.node not in here
+
+    assert await world.until(moved) < 120
+    (second,) = (each for each in world.control.instances() if each.id != first.id)
+    assert (second.instance_type, second.zone) != (first.instance_type, first.zone)
+    await world.until(lambda: first.id not in {each.id for each in world.control.instances()})
+
+
+@in_aws()
+async def test_what_is_sold_out_is_bought_elsewhere(world: AwsWorld) -> None:
+    """Where EC2 has nothing left, pods get other machines: in other zones, or of other types."""
+    await apply(world)
+    world.control.perform(SellOut(zone="us-west-2a"))
+    world.control.perform(SellOut(zone="us-west-2b"))
+    world.control.perform(Limit(instance_type="c5.large", count=1))
+    for replicas in (1, 2, 3):
+        await scale(world, replicas)
+        await world.settled(replicas)
+
+    machines = world.control.instances()
+    assert {each.zone for each in machines} == {"us-west-2c"}
+    assert [each.instance_type for each in machines].count("c5.large") == 1
+    assert len(machines) > 1
+
+
+@in_aws(CLUSTER_ENDPOINT="https://elsewhere.example")
+async def test_machines_that_were_told_nonsense_do_not_join(world: AwsWorld) -> None:
+    """With a wrong setting, machines run and do not join; their consoles say why."""
+    await apply(world)
+    await scale(world, 1)
+
+    def told() -> bool:
+        consoles = [world.control.console(each.id) for each in world.control.instances()]
+        return any("dial https://elsewhere.example: no such host" in each for each in consoles)
+
+    await world.until(told)
+    assert await world.nodes() == []
