@@ -27,6 +27,11 @@ class Catalogs:
         self._of: dict[str, Catalog] = {}
         self._combined: Catalog | None = None
 
+    @property
+    def latest(self) -> Catalog | None:
+        """What was answered last; None when nobody has asked yet."""
+        return self._combined
+
     async def of(self, pools: Iterable[NodePool]) -> Catalog:
         """Return what some pools may buy; a pool that the cloud cannot answer for may buy nothing."""
         found: dict[str, Catalog] = {}

@@ -14,6 +14,7 @@ import structlog
 from karpenter.base.aio.backoff import Backoff
 from karpenter.base.aio.queue import WorkQueue
 from karpenter.cloud.errors import CloudError, Throttled
+from karpenter.controllers.measuring.loops import ERROR, REQUEUE, REQUEUE_AFTER, SUCCESS, Gauger
 from karpenter.controllers.notyet import NotYet
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from karpenter.base.aio.bucket import TokenBucket
     from karpenter.base.aio.tasks import Supervisor
     from karpenter.base.clock import Clock
+    from karpenter.telemetry.metrics import Metrics
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -61,8 +63,14 @@ class Loop:
     ) -> None:
         self._reconciler = reconciler
         self._workers = workers
+        self._gauger: Gauger | None = None
         # An empty queue is false, as every empty collection is.
         self.queue = queue if queue is not None else WorkQueue[str](backoff=backoff, bucket=bucket)
+
+    def measure(self, metrics: Metrics, clock: Clock) -> None:
+        """Keep count of what is done from now on."""
+        self._gauger = Gauger(metrics, self._reconciler.name, clock.monotonic, self._workers)
+        self._gauger.watch(self.queue)
 
     def start(self, supervisor: Supervisor) -> None:
         """Begin to work off the queue."""
@@ -72,9 +80,14 @@ class Loop:
     async def _work(self) -> None:
         while True:
             async with self.queue.item() as key:
-                await self._handle(key)
+                if self._gauger is None:
+                    await self._handle(key)
+                    continue
+                with self._gauger.step() as ending:
+                    ending.result = await self._handle(key)
 
-    async def _handle(self, key: str) -> None:
+    async def _handle(self, key: str) -> str:
+        """Do what is due for one key, and return how that ended."""
         facts = {"controller": self._reconciler.name, "key": key}
         try:
             again = await self._reconciler.reconcile(key)
@@ -82,12 +95,15 @@ class Loop:
             # Somebody else wrote first, or it is gone: the next look sees the newer state.
             log.debug("object.changed_meanwhile", **facts, error=str(error))
             self.queue.retry(key)
+            return REQUEUE
         except Throttled as error:
             log.warning("object.postponed", **facts, error=str(error))
             self.queue.add_after(key, error.retry_after)
+            return REQUEUE_AFTER
         except NotYet as error:
             log.debug("object.postponed", **facts, error=str(error))
             self.queue.retry(key)
+            return REQUEUE
         except (KubeError, CloudError) as error:
             log.warning("object.not_reconciled", **facts, error=str(error))
             self.queue.retry(key)
@@ -96,20 +112,33 @@ class Loop:
             self.queue.retry(key)
         else:
             self.queue.forget(key)
-            if again is not None:
-                self.queue.add_after(key, again)
+            if again is None:
+                return SUCCESS
+            self.queue.add_after(key, again)
+            return REQUEUE_AFTER
+        return ERROR
 
 
-def patrol(each: Round, supervisor: Supervisor, clock: Clock, *, after_failure: float = 5.0) -> None:
+def patrol(
+    each: Round,
+    supervisor: Supervisor,
+    clock: Clock,
+    *,
+    metrics: Metrics,
+    after_failure: float = 5.0,
+) -> None:
     """Begin to run something that goes over everything once in a while."""
+    gauger = Gauger(metrics, each.name, clock.monotonic, workers=1)
 
     async def rounds() -> None:
         while True:
-            try:
-                wait = await each.look()
-            except (KubeError, CloudError) as error:
-                log.warning("round.failed", controller=each.name, error=str(error))
-                wait = after_failure
+            with gauger.step() as ending:
+                try:
+                    wait = await each.look()
+                    ending.result = REQUEUE_AFTER
+                except (KubeError, CloudError) as error:
+                    log.warning("round.failed", controller=each.name, error=str(error))
+                    wait = after_failure
             await clock.sleep(wait)
 
     supervisor.start(each.name, rounds)

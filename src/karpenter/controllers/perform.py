@@ -156,7 +156,7 @@ class Performer:
             case Nominate():
                 self._store.nominate(effect.node, effect.until)
             case Announce():
-                self._announce(effect)
+                self.announce(effect)
             case Count():
                 self._count(effect)
             case Measure():
@@ -241,7 +241,8 @@ class Performer:
         else:
             await self.perform(effect.going)
 
-    def _announce(self, effect: Announce) -> None:
+    def announce(self, effect: Announce) -> None:
+        """Tell users of something, soon."""
         self._recorder.publish(
             Occurrence(
                 about=effect.about,
@@ -250,6 +251,7 @@ class Performer:
                 message=effect.message,
                 same_as=effect.same_as,
                 quiet_for=effect.quiet_for,
+                minor=effect.minor,
             )
         )
 

@@ -55,6 +55,14 @@ BUDGET: Final = 60.0
 """Seconds that one decision may take; what was found by then is carried out."""
 
 
+class Search(msgspec.Struct, frozen=True):
+    """A search for places."""
+
+    id: str
+    pods: int
+    began: float
+
+
 class Provisioner:
     """Decides which machines to launch for pods that wait."""
 
@@ -91,6 +99,9 @@ class Provisioner:
 
         self.decisions = 0
         """How many decisions were made so far."""
+
+        self.search: Search | None = None
+        """The search for places that is under way."""
 
         self._listeners: list[Callable[[Decision], None]] = []
 
@@ -150,16 +161,20 @@ class Provisioner:
         options = msgspec.structs.replace(
             self._options, stop=lambda: self._clock.monotonic() - started > BUDGET
         )
-        decision = await self._worker.run(
-            lambda: provision(
-                view,
-                catalog,
-                now=now,
-                options=options,
-                policy=self._policy,
-                promised_until=now + self._promise,
+        self.search = Search(f"{self.decisions:08x}", len(self._waiting), started)
+        try:
+            decision = await self._worker.run(
+                lambda: provision(
+                    view,
+                    catalog,
+                    now=now,
+                    options=options,
+                    policy=self._policy,
+                    promised_until=now + self._promise,
+                )
             )
-        )
+        finally:
+            self.search = None
         self.decisions += 1
         self._measure(decision, self._clock.monotonic() - started)
         self.buffered = decision.buffered
@@ -191,6 +206,10 @@ class Provisioner:
         metrics[scheduler.SCHEDULING_DURATION].observe(seconds, controller=self.name)
         metrics[scheduler.IGNORED_PODS].set(float(decision.ignored))
         metrics[scheduler.UNSCHEDULABLE_PODS].set(float(refused), controller=self.name)
+        metrics[scheduler.PENDING_PODS_BY_ZONE].publish(
+            self.name,
+            [(float(pods), {"controller": self.name, "zone": zone}) for zone, pods in decision.zones.items()],
+        )
         if decision.considered:
             log.info(
                 "pods.considered",

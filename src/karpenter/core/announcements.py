@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.core.effects import Announce, about
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karpenter.api.meta import ObjectReference, Resource
-    from karpenter.api.node import Node
+    from karpenter.api.meta import Condition, ObjectReference, Resource
+    from karpenter.api.node import Node, NodeCondition
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
@@ -277,4 +278,55 @@ def terminating_on_interruption(item: Resource, kind: str) -> Announce:
         reason="TerminatingOnInterruption",
         message=f"The machine is given up before its cloud takes it: {kind.replace('_', ' ')}.",
         same_as=(item.kind, item.name),
+    )
+
+
+def condition_changed(item: Resource, was: str, held: Condition | NodeCondition) -> Announce:
+    """Tell an object that a condition of its own has changed."""
+    why = ": ".join(part for part in (held.reason, held.message) if part)
+    return Announce(
+        about=about(item),
+        reason=held.type,
+        message=f"The condition {held.type} went from {was or 'nothing'} to {held.status}"
+        f"{f' ({why})' if why else ''}.",
+        quiet_for=0.0,
+        minor=True,
+    )
+
+
+def finalized(item: Resource, finalizer: str) -> Announce:
+    """Tell an object that nothing holds it any longer."""
+    return Announce(
+        about=about(item), reason="Finalized", message=f"The finalizer {finalizer} is gone.", minor=True
+    )
+
+
+def protection_ignored(pod: Pod, problem: str) -> Announce:
+    """Tell a pod why its wish not to be disrupted is not heeded."""
+    return Announce(
+        about=about(pod),
+        type="Warning",
+        reason="InvalidDoNotDisruptAnnotation",
+        message=f"The annotation {DO_NOT_DISRUPT} is ignored: {problem}",
+        same_as=(pod.metadata.uid, problem),
+    )
+
+
+def protected_until(pod: Pod, until: str) -> Announce:
+    """Tell a pod until when it is not disrupted."""
+    return Announce(
+        about=about(pod),
+        reason="DoNotDisruptUntil",
+        message=f"The pod is not disrupted until {until}.",
+        same_as=(pod.metadata.uid, until),
+    )
+
+
+def protection_elapsed(pod: Pod, until: str) -> Announce:
+    """Tell a pod that it may be disrupted from now on."""
+    return Announce(
+        about=about(pod),
+        reason="DoNotDisruptGracePeriodElapsed",
+        message=f"The pod may be disrupted since {until}.",
+        same_as=(pod.metadata.uid, until),
     )

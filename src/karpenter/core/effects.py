@@ -112,6 +112,8 @@ class Announce(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="e
     """With the reason, what makes two announcements the same; by default the object and the message."""
 
     quiet_for: float = QUIET
+    minor: bool = False
+    """Whether it is the first to be left out when too much is to be told."""
 
     @property
     def because(self) -> str:

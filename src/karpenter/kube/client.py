@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import structlog
@@ -28,6 +28,9 @@ from karpenter.kube.target import Body, Page, Plain, Target, target_of
 from karpenter.kube.transport import Request, Response, Transport
 from karpenter.kube.verbs import ANY_STATE, EVERYTHING, Preconditions, Selection
 from karpenter.kube.watch import WatchEvent, read_events
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -66,6 +69,13 @@ class Client:
         self._attempts = attempts
         self._backoff = backoff
         self._longest_wait = longest_wait
+        self.listener: Callable[[Request, int, float], None] | None = None
+        """Told of every request sent: the code of its answer, zero for none, and the seconds it took."""
+
+    @property
+    def host(self) -> str:
+        """Where the server is, as metrics name it; empty for one in this process."""
+        return getattr(self._transport, "host", "")
 
     async def get(self, kind: Kind[T], name: str, *, namespace: str = "", subresource: str = "") -> T:
         """Read one object, or a subresource of it such as ``scale``."""
@@ -256,11 +266,16 @@ class Client:
 
     async def _send_once(self, request: Request) -> Response:
         await self._bucket.take()
+        began, code = asyncio.get_running_loop().time(), 0
         try:
             async with asyncio.timeout(self._timeout):
                 response = await self._transport.send(request)
+            code = response.status
         except TimeoutError:
             raise Unreachable(f"no answer within {self._timeout:g} s", request=request) from None
+        finally:
+            if self.listener is not None:
+                self.listener(request, code, asyncio.get_running_loop().time() - began)
         if not response.ok:
             raise refusal(request, response)
         return response

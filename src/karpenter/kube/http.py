@@ -54,6 +54,7 @@ class HttpTransport:
     ) -> None:
         self.endpoint = endpoint
         self._base = endpoint.server.rstrip("/")
+        self.host = urlsplit(self._base).netloc
         self._secure = urlsplit(self._base).scheme == "https"
         self._credentials = credentials
         self._tls = Tls(endpoint.trust)

@@ -53,6 +53,8 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     """With the reason, what makes two occurrences the same; by default the object and the message."""
 
     quiet_for: float = QUIET
+    minor: bool = False
+    """Whether it is the first to be left out when too much is to be told."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -102,6 +104,8 @@ class Recorder:
         if now < self._quiet_until.get(occurrence.key, 0.0):
             return False
         self._quiet_until[occurrence.key] = now + occurrence.quiet_for
+        if occurrence.minor and self._waiting.qsize() >= WAITING // 2:
+            return False
         bucket = self._limits.get(occurrence.reason)
         if bucket is not None and not bucket.try_take():
             return False

@@ -26,6 +26,7 @@ from karpenter.base.aio.tasks import Supervisor
 from karpenter.base.clock import Clock
 from karpenter.cloud.chores import Chore, HasChores, Office
 from karpenter.cloud.interface import CloudProvider, Interruptible
+from karpenter.cloud.measured import MeasuredProvider
 from karpenter.controllers import watching
 from karpenter.controllers.buffers import BufferKeeper
 from karpenter.controllers.catalogs import Catalogs
@@ -37,6 +38,13 @@ from karpenter.controllers.evictions import Departures, Evictor
 from karpenter.controllers.interruptions import Interruptions
 from karpenter.controllers.loop import Loop, patrol
 from karpenter.controllers.marking import ClaimMarks, Expiration, PodEvents, Upkeep
+from karpenter.controllers.measuring.conditions import ConditionGauges
+from karpenter.controllers.measuring.loops import note_requests
+from karpenter.controllers.measuring.nodes import NodeGauges
+from karpenter.controllers.measuring.pods import PodGauges
+from karpenter.controllers.measuring.pools import PoolGauges
+from karpenter.controllers.measuring.state import StateGauges
+from karpenter.controllers.measuring.waits import PodWaits
 from karpenter.controllers.nodeclaims import ClaimLifecycle
 from karpenter.controllers.overlays import OverlayKeeper
 from karpenter.controllers.perform import Performer
@@ -46,6 +54,7 @@ from karpenter.controllers.repair import NodeRepair
 from karpenter.controllers.static import StaticDeprovisioning, StaticProvisioning
 from karpenter.controllers.termination import NodeTermination
 from karpenter.controllers.watching import Watches
+from karpenter.controllers.wishes import PodWishes
 from karpenter.controllers.worker import Inline, Threaded
 from karpenter.core.state.store import Store
 from karpenter.kube.client import Client
@@ -98,7 +107,8 @@ class Operator:
             process=parts.process_metrics,
         )
         self.recorder = Recorder(client, clock=clock)
-        self.catalogs = Catalogs(cloud)
+        self.cloud = MeasuredProvider(cloud, metrics=self.metrics, clock=clock)
+        self.catalogs = Catalogs(self.cloud)
         self.deciding = asyncio.Lock()
         self.departures = Departures(WorkQueue(backoff=_PODS, bucket=TokenBucket(rate=100, burst=1000)))
         self.outcomes = Outcomes(WorkQueue(backoff=_PODS))
@@ -126,7 +136,7 @@ class Operator:
             client=parts.client,
             watches=self.watches,
             store=self.store,
-            cloud=parts.cloud,
+            cloud=self.cloud,
             recorder=self.recorder,
             metrics=self.metrics,
             clock=parts.clock,
@@ -135,6 +145,7 @@ class Operator:
         )
         self._make_controllers()
         self._make_gated()
+        self._make_gauges()
         self._make_chores()
         start("events", self.recorder.run)
         self.watches.start(self._supervisor)
@@ -142,7 +153,7 @@ class Operator:
         for loop in self._loops:
             loop.start(self._supervisor)
         for each in self._rounds:
-            patrol(each, self._supervisor, parts.clock)
+            patrol(each, self._supervisor, parts.clock, metrics=self.metrics)
         for name, work in self._tasks.items():
             start(name, work)
         return self
@@ -212,9 +223,9 @@ class Operator:
         self._rounds += [self.commands, self.disruption]
         claims = ClaimLifecycle(store, performer, parts.cloud, clock)
         self._loop(Loop(claims, workers=100, backoff=_CLAIMS), claims.wakes)
-        nodes = NodeTermination(store, performer, parts.cloud, clock)
+        nodes = NodeTermination(store, performer, self.cloud, clock)
         self._loop(Loop(nodes, workers=100, backoff=_PODS), nodes.wakes)
-        marks = ClaimMarks(store, performer, parts.cloud, self.catalogs, clock)
+        marks = ClaimMarks(store, performer, self.cloud, self.catalogs, clock)
         self._loop(Loop(marks), marks.wakes)
         expiration = Expiration(store, performer, clock)
         self._loop(Loop(expiration, workers=1), expiration.wakes)
@@ -222,17 +233,40 @@ class Operator:
         self._loop(Loop(upkeep), upkeep.wakes)
         events = PodEvents(store, performer, clock)
         self._loop(Loop(events, workers=1), events.wakes)
+        wishes = PodWishes(store, performer, clock)
+        self._loop(Loop(wishes), wishes.wakes)
         pools = PoolKeeper(self.outcomes, store, performer, clock, ALL_LABEL_RULES)
         self._loop(Loop(pools, queue=self.outcomes.queue), pools.wakes)
         self._rounds += [
             PoolCounter(store, performer),
-            GarbageCollection(store, performer, parts.cloud, clock),
+            GarbageCollection(store, performer, self.cloud, clock),
         ]
         if isinstance(parts.cloud, Interruptible):
             self._tasks["interruption"] = Interruptions(store, performer, parts.cloud, clock).run
         self._tasks |= {"provisioner": self.provisioner.run, "provisioner.remind": self.provisioner.remind}
         evictor = Evictor(self.departures, store, parts.client, performer, clock)
         self._loop(Loop(evictor, workers=100, queue=self.departures.queue), None)
+
+    def _make_gauges(self) -> None:
+        """Let metrics show how things stand, as far as anybody wants to see it."""
+        parts, store, metrics, clock = self.parts, self.store, self.metrics, self.parts.clock
+        parts.client.listener = note_requests(metrics, parts.client.host)
+        state = StateGauges(store, metrics, clock, self.provisioner)
+        store.subscribe(state.hear)
+        if parts.settings.disable_cluster_state_observability:
+            return
+        NodeGauges(store, metrics, clock)
+        PoolGauges(store, metrics, self.catalogs)
+        pods, waits = PodGauges(store, metrics), PodWaits(store, metrics, clock)
+        conditions = ConditionGauges(
+            metrics,
+            clock,
+            class_labels=[each.label for each in parts.cloud.node_classes],
+            announce=self.performer.announce,
+        )
+        for each in (pods.hear, waits.hear, conditions.hear):
+            store.subscribe(each)
+        self.provisioner.subscribe(waits.decided)
 
     def _make_gated(self) -> None:
         """Make what only works behind a gate that is open."""
@@ -270,6 +304,7 @@ class Operator:
         self, loop: Loop, wakes: Callable[[Event, Resource | NodeClass | None], Iterable[str]] | None
     ) -> None:
         self._loops.append(loop)
+        loop.measure(self.metrics, self.parts.clock)
         if wakes is None:
             return
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from karpenter.core import announcements
 from karpenter.core.effects import QUIET, about
-from tests.unit.core.lifecycle.objects import claim, node, pod, pool
+from tests.unit.core.lifecycle.objects import claim, complete, node, pod, pool
 
 if TYPE_CHECKING:
     from karpenter.core.effects import Announce
@@ -35,6 +36,16 @@ if TYPE_CHECKING:
             QUIET,
         ),
         (announcements.evicted(pod(), "Empty"), "Evicted", "Normal", QUIET),
+        (
+            announcements.condition_changed(claim(), "Unknown", complete().status.conditions[0]),
+            "Launched",
+            "Normal",
+            0.0,
+        ),
+        (announcements.finalized(claim(), "f"), "Finalized", "Normal", QUIET),
+        (announcements.protection_ignored(pod(), "why"), "InvalidDoNotDisruptAnnotation", "Warning", QUIET),
+        (announcements.protected_until(pod(), "then"), "DoNotDisruptUntil", "Normal", QUIET),
+        (announcements.protection_elapsed(pod(), "then"), "DoNotDisruptGracePeriodElapsed", "Normal", QUIET),
         (announcements.disrupted(pod(), 5), "Disrupted", "Normal", QUIET),
         (announcements.failed_draining(about(node()), "why"), "FailedDraining", "Warning", QUIET),
         (announcements.awaiting_volumes(node(), ["va"]), "AwaitingVolumeDetachment", "Normal", QUIET),
@@ -73,6 +84,17 @@ def test_each_has_its_reason(told: Announce, reason: str, kind: str, quiet_for: 
     """People filter by reason and type; the same is not told again for a while; it is its own reason."""
     assert (told.reason, told.type, told.quiet_for) == (reason, kind, quiet_for)
     assert told.because == told.message
+
+
+def test_a_change_is_told_with_its_reason_if_it_has_one() -> None:
+    """What a condition does not say is not made up."""
+    held = complete().status.conditions[0]
+    bare = msgspec.structs.replace(held, reason="", message="")
+
+    assert announcements.condition_changed(claim(), "Unknown", held).message.endswith("to True (Launched).")
+    assert announcements.condition_changed(claim(), "", bare).message == (
+        "The condition Launched went from nothing to True."
+    )
 
 
 def test_long_lists_are_cut() -> None:

@@ -351,3 +351,16 @@ async def test_json_patch_goes_as_it_is(client: Client, toy: Toy) -> None:
 
     assert toy.requests[0].header("content-type") == "application/json-patch+json"
     assert toy.requests[0].path.endswith("/n1/status")
+
+
+async def test_someone_may_listen(client: Client, toy: Toy) -> None:
+    """Whoever listens hears of each request, with the code of its answer and the time that it took."""
+    heard: list[tuple[str, int, float]] = []
+    client.listener = lambda request, code, seconds: heard.append((request.method, code, seconds))
+    toy.put("nodes", "n1")
+    await client.get(Node, "n1")
+    with pytest.raises(NotFound):
+        await client.get(Node, "n2")
+
+    assert heard == [("GET", 200, 0.0), ("GET", 404, 0.0)]
+    assert client.host == ""

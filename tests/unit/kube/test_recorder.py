@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 from structlog.typing import EventDict
@@ -232,3 +233,16 @@ async def test_what_may_be_told_again_is_forgotten(recorder: Recorder) -> None:
     recorder.publish(evicted())
 
     assert len(recorder._quiet_until) == 1
+
+
+async def test_what_matters_little_is_left_out_first(toy: Toy, chance: Random) -> None:
+    """Minor events are told only while few others wait, and leaving them out is no loss."""
+    recorder = Recorder(Client(InProcess(toy), chance=chance), clock=VirtualClock())
+    minor = msgspec.structs.replace(evicted(message="minor"), minor=True)
+    assert recorder.publish(minor)
+    for number in range(WAITING // 2):
+        recorder.publish(evicted(message=f"{number}"))
+
+    assert not recorder.publish(msgspec.structs.replace(minor, message="another"))
+    assert recorder.publish(evicted(message="one more"))
+    assert recorder.dropped == 0

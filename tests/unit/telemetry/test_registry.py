@@ -165,3 +165,19 @@ def test_two_operators_in_one_process() -> None:
     assert other[nodes.CREATED].value(nodepool="default", zone="zone-1") == 0.0
     assert "process_cpu_seconds_total" in text(other)
     assert "process_cpu_seconds_total" not in text(one)
+
+
+def test_what_is_worked_out_when_somebody_reads() -> None:
+    """Whoever asks for it is called before each reading, and what it sets is read."""
+    metrics = Metrics(clock=HandClock())
+    readings: list[int] = []
+
+    def refresh() -> None:
+        readings.append(len(readings))
+        metrics[nodes.CURRENT_LIFETIME].publish("n", [])
+        metrics[runtime.LEADER].set(float(len(readings)), name="lease")
+
+    metrics.before_reading(refresh)
+
+    assert 'leader_election_master_status{name="lease"} 1.0' in text(metrics)
+    assert 'leader_election_master_status{name="lease"} 2.0' in text(metrics)

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager, suppress
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from karpenter.base.aio.backoff import Backoff
 from karpenter.base.aio.bucket import TokenBucket
@@ -28,6 +28,22 @@ RETRIES = Backoff(first=0.005, cap=1000.0)
 
 class QueueClosed(Exception):  # noqa: N818  not a failure: the signal that work is over
     """The queue was closed and nothing is left in it."""
+
+
+class Watcher(Protocol):
+    """Someone who keeps count of what goes through a queue."""
+
+    def added(self) -> None:
+        """A key has begun to wait."""
+        ...
+
+    def taken(self, waited: float) -> None:
+        """A key was taken, after so many seconds."""
+        ...
+
+    def retried(self) -> None:
+        """A key is to come back after a failure."""
+        ...
 
 
 class WorkQueue(Generic[K]):
@@ -48,6 +64,8 @@ class WorkQueue(Generic[K]):
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
+        self._since: dict[K, float] = {}  # when each key in _ready began to wait; only while someone watches
+        self.watcher: Watcher | None = None
 
     def __len__(self) -> int:
         """How many keys wait to be taken."""
@@ -89,6 +107,8 @@ class WorkQueue(Generic[K]):
     def retry(self, key: K) -> None:
         """Count a failure of `key` and add it again after its backoff, or later if the bucket is empty."""
         self._failures[key] = self._failures.get(key, 0) + 1
+        if self.watcher is not None:
+            self.watcher.retried()
         wait = self._backoff.delay(self._failures[key])
         if self._bucket is not None:
             wait = max(wait, self._bucket.reserve())
@@ -124,6 +144,9 @@ class WorkQueue(Generic[K]):
         key = self._ready.popleft()
         self._processing.add(key)
         self._dirty.discard(key)
+        since = self._since.pop(key, None)
+        if self.watcher is not None and since is not None:
+            self.watcher.taken(asyncio.get_running_loop().time() - since)
         return key
 
     def done(self, key: K) -> None:
@@ -160,6 +183,9 @@ class WorkQueue(Generic[K]):
 
     def _offer(self, key: K) -> None:
         self._ready.append(key)
+        if self.watcher is not None:
+            self._since[key] = asyncio.get_running_loop().time()
+            self.watcher.added()
         self._wake()
 
     def _wake(self) -> None:

@@ -16,6 +16,7 @@ from karpenter.core.announcements import failed_scheduling, no_compatible_types,
 from karpenter.core.effects import CreateClaim, Effect, Nominate
 from karpenter.core.provisioning.claims import create
 from karpenter.core.provisioning.demand import demand
+from karpenter.core.provisioning.zones import pods_by_zone
 from karpenter.core.scheduling.intake.buffers import is_virtual
 from karpenter.core.scheduling.intake.intake import assemble
 from karpenter.core.scheduling.plan import Plan
@@ -53,6 +54,15 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     buffered: frozenset[str] = frozenset()
     """Names of nodes that hold room for a buffer."""
+
+    places: Mapping[str, str] = {}
+    """Of each waiting pod that has a place, the pool of its node; empty for nodes that are nobody's."""
+
+    refused: frozenset[str] = frozenset()
+    """Waiting pods that have none."""
+
+    zones: Mapping[str, int] = {}
+    """How many waiting pods can only be in each zone."""
 
     buffers: Mapping[str, bool] = {}
     """Of each buffer that asks for room, whether all of it is on nodes that exist."""
@@ -94,12 +104,30 @@ def provision(
             name for name, keys in plan.placed.items() if any(is_virtual(known[key]) for key in keys)
         ),
         buffers=_buffers(plan, known),
+        places=_places(plan, view, known),
+        zones=pods_by_zone(filter(_waits_for_real, pods), view, catalog),
+        refused=frozenset(
+            each.pod for each in (*intake.turned_away, *plan.refusals) if _waits_for_real(known[each.pod])
+        ),
     )
 
 
 def told(claim: NodeClaim, pods: Mapping[str, Pod]) -> tuple[Effect, ...]:
     """Return what to tell pods for which a claim was created."""
     return tuple(nominated(pod, claim=claim.name) for pod in pods.values() if not is_virtual(pod))
+
+
+def _places(plan: Plan, view: ClusterView, pods: Mapping[str, Pod]) -> dict[str, str]:
+    """Return of each waiting pod that has a place the pool of its node."""
+    pools = {node.name: node.pool for node in state_nodes(view)}
+    found = {key: pools[name] for name, keys in plan.placed.items() for key in keys}
+    found |= {key: node.pool for node in plan.new_nodes for key in node.pods}
+    return {key: pool for key, pool in found.items() if _waits_for_real(pods[key])}
+
+
+def _waits_for_real(pod: Pod) -> bool:
+    """Whether a pod exists and has no node; others are looked after for their node's or a buffer's sake."""
+    return not pod.spec.node_name and not is_virtual(pod)
 
 
 def _buffers(plan: Plan, pods: Mapping[str, Pod]) -> dict[str, bool]:

@@ -6,7 +6,7 @@ Serving them over HTTP is the operator's business.
 """
 
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -56,6 +56,7 @@ class Metrics:
         self._made: dict[str, tuple[Declared[Instrument], Instrument]] = {}
         for declared in (*METRICS, *also):
             self._declare(declared)
+        self._refreshers: list[Callable[[], None]] = []
         self._process: CollectorRegistry | None = None
         if process:
             self._process = CollectorRegistry()
@@ -80,8 +81,18 @@ class Metrics:
             raise UndeclaredMetric(declared.name)
         return found[1]
 
+    def before_reading(self, refresh: Callable[[], None]) -> None:
+        """Call `refresh` before metrics are read, for what is cheaper to work out then than to keep."""
+        self._refreshers.append(refresh)
+
+    def refresh(self) -> None:
+        """Bring everything up to date that is worked out only when somebody reads."""
+        for refresh in self._refreshers:
+            refresh()
+
     def parts(self) -> Iterator[str]:
         """Yield the text that Prometheus reads, piece by piece; metrics without series are left out."""
+        self.refresh()
         for declared, instrument in self._made.values():
             yield from render(declared, instrument)
         if self._process is not None:

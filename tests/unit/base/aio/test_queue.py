@@ -292,3 +292,39 @@ def test_nothing_is_lost_and_nothing_is_worked_on_twice(
         assert {type(task.exception()) for task in tasks} == {QueueClosed}
 
     run_virtual(play())
+
+
+class Tally:
+    """Counts what goes through a queue."""
+
+    def __init__(self) -> None:
+        self.noted: list[object] = []
+
+    def added(self) -> None:
+        """Note that a key waits."""
+        self.noted.append("added")
+
+    def taken(self, waited: float) -> None:
+        """Note how long a key has waited."""
+        self.noted.append(waited)
+
+    def retried(self) -> None:
+        """Note that a key comes back."""
+        self.noted.append("retried")
+
+
+async def test_someone_may_watch() -> None:
+    """Whoever watches hears of every key that waits, is taken or comes back; not of what was there before."""
+    queue = WorkQueue[str](backoff=Backoff(first=1.0, cap=2.0))
+    queue.add("early")
+    queue.watcher = tally = Tally()
+    assert await queue.get() == "early"
+    queue.add("key")
+    await asyncio.sleep(2.0)
+    assert await queue.get() == "key"
+    queue.retry("key")
+    queue.done("key")
+    await asyncio.sleep(5.0)
+    assert await queue.get() == "key"
+
+    assert tally.noted == ["added", 2.0, "retried", "added", 4.0]

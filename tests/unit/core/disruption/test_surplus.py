@@ -91,7 +91,7 @@ def test_only_what_is_too_much_goes(wanted: int, expected: int) -> None:
 
 def test_what_leaves_anyway_does_not_count() -> None:
     """Claims that are deleted, are about to be replaced or are another pool's are left alone."""
-    others = [
+    others: list[list[Resource]] = [
         [complete(name="leaves", meta=GONE)],
         [complete(name="marked", status={"providerID": "kwok://m"})],
         [complete(name="other", meta={"labels": {NODEPOOL: "other"}}, status={"providerID": "kwok://o"})],

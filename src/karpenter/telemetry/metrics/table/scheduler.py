@@ -32,7 +32,8 @@ UNSCHEDULABLE_PODS: Final = gauge(
 )
 PENDING_PODS_BY_ZONE: Final = gauge(
     "karpenter_scheduler_pending_pods_by_effective_zone_count",
-    "Waiting pods by the zone that they can only be in; empty for those with a choice.",
+    "Waiting pods by the zone that they can only be in; flexible for those with a choice, none for those"
+    " without any.",
     "controller",
     "zone",
 )

@@ -1,0 +1,1 @@
+"""What metrics show of the cluster and of ourselves: read from the state and from events, never decided."""

@@ -1,0 +1,107 @@
+"""What metrics and Events tell of a cluster in which pods came, ran and went."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from karpenter.base.aio.virtual import run_virtual
+from karpenter.cloud.kwok import NeverJoin
+from tests.integration.world import World, in_world
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+QUIET = {"disable-cluster-state-observability": "true"}
+
+
+def read(world: World) -> Mapping[str, float]:
+    """Return what Prometheus would read, by series."""
+    assert world.operator is not None
+    text = world.operator.metrics.exposition().decode()
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def total(shown: Mapping[str, float], name: str, **labels: str) -> float:
+    """Return the sum of all series of a metric that have some labels."""
+    wanted = [f'{key}="{value}"' for key, value in labels.items()]
+    return sum(
+        value
+        for series, value in shown.items()
+        if re.fullmatch(rf"{name}(\{{.*\}})?", series) and all(each in series for each in wanted)
+    )
+
+
+@in_world()
+async def test_what_metrics_show(world: World) -> None:
+    """Nodes, pods, pools, conditions, the provider and the controllers are all to be seen."""
+    await world.pool(limits={"cpu": "100"})
+    await world.deploy(replicas=10)
+    await world.settled(10)
+    await asyncio.sleep(30)
+    shown, machines = read(world), world.machines()
+
+    assert total(shown, "karpenter_pods_state", phase="Running", managed="true") == 10
+    assert total(shown, "karpenter_nodes_total_pod_requests", resource_type="cpu") == 10
+    assert total(shown, "karpenter_nodes_allocatable", resource_type="cpu", managed="true") > 10
+    assert 0 < total(shown, "karpenter_cluster_utilization_percent", resource_type="cpu") <= 100
+    assert total(shown, "karpenter_nodepools_limit", resource_type="cpu") == 100
+    assert 0 < total(shown, "karpenter_nodepools_usage", resource_type="cpu") <= 100
+    assert total(shown, "karpenter_nodepools_usage", resource_type="nodes") == machines
+    assert total(shown, "karpenter_nodepools_cost_total") > 0
+    assert total(shown, "karpenter_pods_startup_duration_seconds_count") == 10
+    assert total(shown, "karpenter_pods_bound_duration_seconds_count") == 10
+    assert total(shown, "karpenter_pods_scheduling_decision_duration_seconds_count") == 10
+    assert total(shown, "karpenter_pods_unstarted_time_seconds") == 0
+    assert total(shown, "karpenter_cluster_state_synced") == 1
+    assert total(shown, "karpenter_cluster_state_node_count") == machines
+    created = {"controller": "nodeclaim.lifecycle", "method": "Create", "provider": "kwok"}
+    assert total(shown, "karpenter_cloudprovider_duration_seconds_count", **created) == machines
+    condition = {"type": "Initialized", "status": "True"}
+    assert total(shown, "operator_nodeclaim_status_condition_count", **condition) == machines
+    assert total(shown, "operator_nodeclaim_status_condition_transitions_total", **condition) == machines
+    assert total(shown, "operator_status_condition_count", kind="NodePool", type="Ready", status="True") == 1
+    assert total(shown, "controller_runtime_reconcile_total", controller="nodeclaim.lifecycle") > machines
+    assert total(shown, "rest_client_requests_total", method="POST", code="201") >= machines
+
+    for reason in ("Launched", "Registered", "Initialized", "Nominated"):
+        assert await world.events(reason)
+
+
+@in_world(settings=QUIET)
+async def test_what_is_left_out_on_request(world: World) -> None:
+    """Without observability there are no series of single objects, and no Events of conditions."""
+    await world.pool()
+    await world.deploy(replicas=1)
+    await world.settled(1)
+    shown = read(world)
+
+    kinds = ("karpenter_nodes_allocatable", "karpenter_pods_", "karpenter_nodepools_", "operator_")
+    assert [name for name in shown if name.startswith(kinds)] == []
+    assert total(shown, "karpenter_cluster_state_node_count") == 1
+    assert not await world.events("Launched")
+
+
+@pytest.mark.parametrize("zone", ["test-zone-a", ""])
+def test_pods_that_wait_are_shown_with_their_zone(zone: str) -> None:
+    """While nothing can be launched, metrics show who waits, for how long, and where it could only be."""
+
+    async def scenario() -> None:
+        async with World() as world:
+            world.cloud.control.next("launch", *([NeverJoin()] * 20))
+            await world.pool()
+            selector = {"topology.kubernetes.io/zone": zone} if zone else {}
+            await world.deploy(replicas=2, nodeSelector=selector)
+            await asyncio.sleep(100)
+            shown = read(world)
+
+            zones = "karpenter_scheduler_pending_pods_by_effective_zone_count"
+            assert total(shown, zones, controller="provisioner", zone=zone or "flexible") == 2
+            assert 180 <= total(shown, "karpenter_pods_unbound_time_seconds") <= 200
+            assert total(shown, "karpenter_pods_provisioning_scheduling_undecided_time_seconds") == 0
+
+    run_virtual(scenario())

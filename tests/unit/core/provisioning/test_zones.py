@@ -1,0 +1,150 @@
+"""Which zone waiting pods can only be in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from karpenter.api.labels import ZONE
+from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim
+from karpenter.api.wire import convert
+from karpenter.core.model.catalog import Catalog
+from karpenter.core.provisioning.zones import FLEXIBLE, NONE, pods_by_zone
+from karpenter.core.state.view import view_of
+from karpenter.testing.builders import instance_type
+from tests.unit.core.lifecycle.objects import node, pod
+
+MARKET = Catalog(types=(instance_type("small", cpu=2),))
+ZONES = sorted({offering.zone for offering in MARKET.types[0].offerings})
+A, B = ZONES[:2]
+WEB = {"labels": {"app": "web", "version": "1"}}
+
+
+def volume(name: str, *terms: list[dict[str, Any]]) -> list[Any]:
+    """Return a claim with its volume, which nodes of some terms reach."""
+    claim = {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+        },
+        "spec": {"volumeName": name},
+        "status": {"phase": "Bound"},
+    }
+    required = {"required": {"nodeSelectorTerms": [{"matchExpressions": each} for each in terms]}}
+    held = {"metadata": {"name": name}, "spec": {"nodeAffinity": required}}
+    return [convert(claim, PersistentVolumeClaim), convert(held, PersistentVolume)]
+
+
+def zone(*values: str, operator: str = "In") -> list[dict[str, Any]]:
+    """Return what binds to zones."""
+    return [{"key": ZONE, "operator": operator, "values": list(values)}]
+
+
+def requires(*values: str, operator: str = "In") -> dict[str, Any]:
+    """Return the affinity of a pod to zones."""
+    terms = [{"matchExpressions": zone(*values, operator=operator)}]
+    node_affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"affinity": {"nodeAffinity": node_affinity}}
+
+
+def spread(**more: Any) -> dict[str, Any]:
+    """Return a spread over zones that must hold."""
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        **more,
+    }
+    return {"topologySpreadConstraints": [constraint]}
+
+
+def mounts(name: str) -> dict[str, Any]:
+    """Return the volume of a pod."""
+    return {"volumes": [{"name": name, "persistentVolumeClaim": {"claimName": name}}]}
+
+
+THERE = [
+    node(name=f"node-{n}", meta={"labels": {ZONE: each}}, spec={"providerID": f"kwok://{n}"})
+    for n, each in enumerate(ZONES)
+]
+RUNNING = [pod(f"web-{n}", meta=WEB, spec={"nodeName": f"node-{n}"}) for n in range(1, len(ZONES))]
+"""A pod in every zone but the first."""
+
+
+def only_zone(spec: dict[str, Any], *objects: Any) -> str:
+    """Return where a waiting pod can only be."""
+    waiting = pod("waits", meta=WEB, spec={"nodeName": "", **spec})
+    ((found, count),) = pods_by_zone([waiting, waiting], view_of([*THERE, *objects]), MARKET).items()
+    assert count == 2
+    return found
+
+
+@pytest.mark.parametrize(
+    ("spec", "objects", "expected"),
+    [
+        pytest.param({}, [], FLEXIBLE, id="nothing binds it"),
+        pytest.param({"nodeSelector": {ZONE: A}}, [], A, id="it selects one"),
+        pytest.param({"nodeSelector": {ZONE: "far-away"}}, [], "far-away", id="one that nobody has"),
+        pytest.param(requires(A, B), [], FLEXIBLE, id="it requires one of two"),
+        pytest.param(requires(*ZONES[1:], operator="NotIn"), [], A, id="it refuses all but one"),
+        pytest.param(requires(*ZONES, operator="NotIn"), [], NONE, id="it refuses all"),
+        pytest.param(requires("x", operator="Gt"), [], NONE, id="nonsense"),
+        pytest.param(mounts("data"), volume("data", zone(B)), B, id="its volume is in one"),
+        pytest.param(mounts("data"), volume("data", zone(A), zone(B)), FLEXIBLE, id="or in two"),
+        pytest.param(
+            {**mounts("data"), "nodeSelector": {ZONE: A}},
+            volume("data", zone(B)),
+            NONE,
+            id="but not where it is",
+        ),
+        pytest.param(
+            mounts("data"),
+            volume("data", zone(B), [{"key": "rack", "operator": "In", "values": ["1"]}]),
+            FLEXIBLE,
+            id="its volume is reached from somewhere that has no zone",
+        ),
+        pytest.param(mounts("lost"), [], FLEXIBLE, id="its volume is lost"),
+        pytest.param(spread(), [], FLEXIBLE, id="a spread that leaves all open"),
+        pytest.param(spread(), RUNNING, A, id="a spread that leaves one open"),
+        pytest.param(spread(maxSkew=2), RUNNING, FLEXIBLE, id="a spread that leaves room"),
+        pytest.param(spread(whenUnsatisfiable="ScheduleAnyway"), RUNNING, FLEXIBLE, id="a wish to spread"),
+        pytest.param(spread(topologyKey="rack"), RUNNING, FLEXIBLE, id="a spread over other things"),
+        pytest.param(spread(labelSelector=None), RUNNING, FLEXIBLE, id="a spread of nothing"),
+        pytest.param(spread(matchLabelKeys=["version", "x"]), RUNNING, A, id="a spread by version"),
+        pytest.param(spread(minDomains=9), RUNNING, A, id="a spread over more zones than there are"),
+        pytest.param(
+            {**spread(), "nodeSelector": {ZONE: B}},
+            RUNNING,
+            B,
+            id="a spread over the zones that it may be in",
+        ),
+        pytest.param(
+            {**spread(nodeAffinityPolicy="Ignore"), "nodeSelector": {ZONE: B}},
+            RUNNING,
+            NONE,
+            id="a spread over all zones, whatever it may be in",
+        ),
+        pytest.param(
+            spread(labelSelector={"matchExpressions": [{"key": "app", "operator": "Near"}]}),
+            RUNNING,
+            FLEXIBLE,
+            id="a spread that cannot be read",
+        ),
+    ],
+)
+def test_the_only_zone(spec: dict[str, Any], objects: list[Any], expected: str) -> None:
+    """What a pod requires, where its volumes are and how it is spread leave one zone, several or none."""
+    assert only_zone(spec, *objects) == expected
+
+
+def test_pods_are_told_apart() -> None:
+    """Pods with one spec and different labels are looked at each, over the same counts."""
+    spec = {"nodeName": "", **spread()}
+    web = pod("web", meta=WEB, spec=spec)
+    other = pod("other", meta={"labels": {"app": "other"}}, spec=spec)
+
+    found = pods_by_zone([web, other], view_of([*THERE, *RUNNING]), MARKET)
+    assert found == {A: 1, FLEXIBLE: 1}
