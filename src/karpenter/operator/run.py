@@ -32,7 +32,7 @@ from karpenter.kube.errors import KubeError
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
 from karpenter.kube.lease import LockName
-from karpenter.operator.doors import Objects
+from karpenter.operator.doors import Objects, server_version
 from karpenter.operator.http import Endpoints
 from karpenter.operator.wiring import Operator, Parts
 from karpenter.telemetry.metrics import Metrics, runtime
@@ -58,8 +58,8 @@ class Which(msgspec.Struct, frozen=True, kw_only=True):
     """Which cluster and which cloud."""
 
     provider: str = "kwok"
-    cluster: str = "default"
-    """The name under which machines are tagged."""
+    cluster: str = ""
+    """The name under which machines are tagged; a provider may have one of its own for those without."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -149,6 +149,7 @@ class Process:
             cluster=self._which.cluster,
             objects=Objects(self.client),
             settings=self._environ,
+            version=lambda: server_version(self.client),
         )
         async with find_provider(self._which.provider)(around) as cloud:
             parts = Parts(
