@@ -1,11 +1,13 @@
 """How the provider begins: with the settings, credentials and answers that it finds."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from random import Random
 
 import pytest
 
 from karpenter.base.aio.virtual import VirtualClock, run_virtual
+from karpenter.cloud.aws.assembly import Assembled
 from karpenter.cloud.aws.connect import connect
 from karpenter.cloud.aws.settings import KNOBS, BadSetting, read_settings
 from karpenter.cloud.chores import HasChores
@@ -15,7 +17,7 @@ from karpenter.cloud.registry import find_provider
 from karpenter.cloud.surroundings import Surroundings
 from karpenter.local.aws.faults import Refuse
 from karpenter.testing.cluster_objects import ObjectsInMemory
-from tests.unit.cloud.aws.world import CLUSTER, World, embedded
+from tests.unit.cloud.aws.world import CLUSTER, NOW, World, embedded
 
 DENIED = Refuse(code="UnauthorizedOperation", message="You are not authorized.", status=403)
 
@@ -147,5 +149,19 @@ def test_a_zonal_shift_that_cannot_be_asked_about_is_told(world: World) -> None:
     """Whoever wants shifts to be heeded must not believe that they are."""
     world.account.faults.always("GetManagedResource", DENIED)
 
-    with pytest.raises(CloudError, match="arc-zonal-shift:GetManagedResource"):
+    with pytest.raises(CloudError, match="not allowed to call arc-zonal-shift:GetManagedResource"):
         begun(ENABLE_ZONAL_SHIFT="true")
+
+
+def test_zonal_shifts_are_asked_for_before_anything_is_bought(world: World) -> None:
+    """A zone that is shifted away when we begin is left alone from the beginning."""
+    expires = (NOW + timedelta(hours=1)).timestamp()
+    world.account.shifts = [{"awayFrom": "usw2-az1", "appliedStatus": "APPLIED", "expiryTime": expires}]
+
+    async def work(made: Assembled) -> frozenset[str]:
+        await made.shifts.refresh()
+        return made.shifts.active()
+
+    assert world.run(work) == {"usw2-az1"}
+    (call,) = world.account.calls("GetManagedResource")[-1:]
+    assert str(call.parameters["resourceIdentifier"]).endswith(f":cluster/{CLUSTER}")
