@@ -79,7 +79,12 @@ CLUSTER: Final = (
     Permission(resources=("pods/eviction",), verbs=("create",)),
     Permission(resources=("pods",), verbs=("delete",)),
     Permission(group="karpenter.kwok.sh", resources=("kwoknodeclasses",), verbs=("get", *FOLLOW), when=_KWOK),
-    Permission(group="karpenter.k8s.aws", resources=("ec2nodeclasses",), verbs=("get", *FOLLOW), when=_AWS),
+    Permission(
+        group="karpenter.k8s.aws", resources=("ec2nodeclasses",), verbs=("get", *FOLLOW, "patch"), when=_AWS
+    ),
+    Permission(group="karpenter.k8s.aws", resources=("ec2nodeclasses/status",), verbs=("patch",), when=_AWS),
+    # The address of the cluster's DNS, which nodes are told.
+    Permission(resources=("services",), verbs=("list",), when=_AWS),
 )
 """What is granted in the whole cluster."""
 

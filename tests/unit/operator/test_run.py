@@ -21,6 +21,7 @@ from karpenter.local.cluster import LocalCluster
 from karpenter.operator.companion import companion, install
 from karpenter.operator.run import Process, Which, resident, run
 from karpenter.operator.settings import SettingError, parse_settings
+from tests.unit.operator.leading import leading, until_it_leads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -79,8 +80,7 @@ async def cancelled(task: asyncio.Task[None]) -> None:
 async def test_the_lease_is_given_back(cluster: LocalCluster) -> None:
     """A process that is told to stop leaves the lease to whoever waits, who then leads within seconds."""
     first, second = process(cluster), process(cluster, seed=2)
-    tasks = [asyncio.create_task(each.run()) for each in (first, second)]
-    await first.leads.wait()
+    tasks = [await leading(first), asyncio.create_task(second.run())]
     assert await holder(cluster)
     await asyncio.sleep(60)
     assert not second.leads.is_set()
@@ -88,7 +88,7 @@ async def test_the_lease_is_given_back(cluster: LocalCluster) -> None:
     await cancelled(tasks[0])
     assert first.operator is None
     before = cluster.clock.monotonic()
-    await second.leads.wait()
+    await until_it_leads(second, tasks[1])
     assert cluster.clock.monotonic() - before < 5
 
     await cancelled(tasks[1])
@@ -99,8 +99,7 @@ async def test_the_lease_is_given_back(cluster: LocalCluster) -> None:
 async def test_a_lease_that_is_lost(cluster: LocalCluster) -> None:
     """When somebody else has the lease, the work ends and the process says who leads."""
     replica = process(cluster)
-    task = asyncio.create_task(replica.run())
-    await replica.leads.wait()
+    task = await leading(replica)
     stolen = MergePatch({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}})
     await cluster.client.patch(Lease, LOCK, stolen, namespace="kube-system")
 
@@ -113,8 +112,7 @@ async def test_a_lease_that_is_lost(cluster: LocalCluster) -> None:
 async def test_without_a_lease(cluster: LocalCluster) -> None:
     """A single replica may do without a lease."""
     replica = process(cluster, disable_leader_election="true")
-    task = asyncio.create_task(replica.run())
-    await replica.leads.wait()
+    task = await leading(replica)
     leases = (await cluster.client.list(Lease)).items
 
     assert LOCK not in {each.name for each in leases}
@@ -126,8 +124,7 @@ async def test_ready(cluster: LocalCluster) -> None:
     """A replica that waits is ready, too; one that leads is ready when it has seen everything."""
     replica = process(cluster)
     assert await replica._missing() == ""
-    task = asyncio.create_task(replica.run())
-    await replica.leads.wait()
+    task = await leading(replica)
     assert replica.operator is not None
     assert await replica._missing() == ""
     replica.operator.store.complete = False
@@ -157,8 +154,7 @@ async def test_memory(cluster: LocalCluster) -> None:
     assert resident() > 2**20
     replica = process(cluster, memory_limit="1")
     with capture_logs() as logs:
-        task = asyncio.create_task(replica.run())
-        await replica.leads.wait()
+        task = await leading(replica)
         await cancelled(task)
 
     assert [each["limit"] for each in logs if each["event"] == "memory.short"] == [1]
