@@ -13,7 +13,8 @@ def a_set(mounted: str) -> dict[str, Any]:
     """Return a StatefulSet with one claim called data, whose container mounts something."""
     container = {"name": "app", "image": "app", "volumeMounts": [{"name": mounted, "mountPath": "/data"}]}
     container |= {"imagePullPolicy": "Always", "terminationMessagePolicy": "File"}
-    pod = {"containers": [container], "restartPolicy": "Always", "dnsPolicy": "ClusterFirst"}
+    pod: dict[str, Any] = {"containers": [container], "restartPolicy": "Always", "dnsPolicy": "ClusterFirst"}
+    pod["terminationGracePeriodSeconds"] = 30
     return {
         "metadata": {"name": "db"},
         "spec": {
