@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from karpenter.api import labels
+from karpenter.api.dra import ResourceSlice
 from karpenter.api.nodepool import NodePool
 from karpenter.base.aio.bucket import TokenBucket
 from karpenter.base.aio.virtual import run_virtual
@@ -258,3 +259,27 @@ async def test_startup_taints_keep_a_node_from_being_complete(world: World) -> N
     node = (await world.nodes())[0]
     await world.client.patch(type(node), node.name, MergePatch({"spec": {"taints": None}}))
     await world.settled(1)
+
+
+@in_world(settings={"ignore-dra-requests": "false"})
+async def test_a_node_is_complete_once_its_devices_are_shown(world: World) -> None:
+    """With devices switched on, a node whose pods need a driver waits until that has shown a whole pool."""
+    await world.pool(
+        template={"metadata": {"annotations": {labels.REQUESTED_DRA_DRIVERS: "gpu.example.com"}}}
+    )
+    await world.deploy(replicas=1)
+    await world.until(world.nodes)
+    await asyncio.sleep(10)
+    (claim,), (node,) = await world.claims(), await world.nodes()
+    found = condition(claim.status.conditions, "Initialized")
+    assert found is not None
+    assert (found.status, found.reason) == ("Unknown", "DRADriverPoolsNotPublished")
+
+    pool = {"name": "gpus", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "pool": pool, "nodeName": node.name, "devices": []}
+    await world.client.create(ResourceSlice, {"metadata": {"name": "gpus"}, "spec": spec})
+
+    async def complete() -> bool:
+        return (await world.nodes())[0].metadata.labels.get(labels.INITIALIZED) == "true"
+
+    await world.until(complete)

@@ -1,12 +1,15 @@
 """
-How a controller runs: keys come in, workers take them one by one, failures come back later.
+How a controller runs: keys come in, are worked on side by side, and come back later when they failed.
 
-A controller says what to do about one key. Everything else (no two workers on one key, waiting longer after
-each failure, never failing in silence, never ending) is done here, once.
+A controller says what to do about one key. Everything else (never twice at a time on one key, never too many
+at a time, waiting longer after each failure, never failing in silence, never ending) is done here, once. What
+nobody works on costs nothing: a controller may be allowed a thousand keys at a time and is one task at rest.
 """
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
@@ -74,17 +77,38 @@ class Loop:
 
     def start(self, supervisor: Supervisor) -> None:
         """Begin to work off the queue."""
-        for number in range(self._workers):
-            supervisor.start(f"{self._reconciler.name}/{number}", self._work)
+        supervisor.start(self._reconciler.name, self._run)
 
-    async def _work(self) -> None:
-        while True:
-            async with self.queue.item() as key:
-                if self._gauger is None:
-                    await self._handle(key)
-                    continue
-                with self._gauger.step() as ending:
-                    ending.result = await self._handle(key)
+    async def _run(self) -> None:
+        free = asyncio.Semaphore(self._workers)
+        under_way: set[asyncio.Task[None]] = set()
+
+        def finish(key: str, task: asyncio.Task[None]) -> None:
+            under_way.discard(task)
+            self.queue.done(key)
+            free.release()
+
+        try:
+            while True:
+                await free.acquire()
+                key = await self.queue.get()
+                task = asyncio.get_running_loop().create_task(
+                    self._step(key), name=f"{self._reconciler.name}/{key}"
+                )
+                under_way.add(task)
+                task.add_done_callback(partial(finish, key))
+        finally:
+            for task in under_way:
+                task.cancel()
+            if under_way:
+                await asyncio.wait(under_way)
+
+    async def _step(self, key: str) -> None:
+        if self._gauger is None:
+            await self._handle(key)
+            return
+        with self._gauger.step() as ending:
+            ending.result = await self._handle(key)
 
     async def _handle(self, key: str) -> str:
         """Do what is due for one key, and return how that ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karpenter.api.dra import ResourceSlice
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.interface import HoldsRegistration
@@ -26,11 +27,21 @@ class ClaimLifecycle:
 
     name = "nodeclaim.lifecycle"
 
-    def __init__(self, store: Store, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        performer: Performer,
+        cloud: CloudProvider,
+        clock: Clock,
+        *,
+        devices: bool = False,
+    ) -> None:
+        """`devices` says whether nodes must show the devices that their pods claim."""
         self._store = store
         self._performer = performer
         self._cloud = cloud
         self._clock = clock
+        self._devices = devices
 
     def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the claims that an event is about."""
@@ -41,6 +52,10 @@ class ClaimLifecycle:
             for provider_id in sorted(ids):
                 for claim in self._store.claims_of(provider_id):
                     yield claim.name
+        elif isinstance(event.object, ResourceSlice):
+            node = self._store.node(event.object.spec.node_name or "")
+            for claim in self._store.claims_of(node.spec.provider_id) if node is not None else ():
+                yield claim.name
 
     async def reconcile(self, key: str) -> float | None:
         """Do what is due for one claim."""
@@ -53,7 +68,8 @@ class ClaimLifecycle:
             await self._performer.perform(due.effects)
             return due.again
         holds = await self._holds(claim, nodes)
-        due = step(claim, nodes, self._clock.now(), holds=[hold.because for hold in holds])
+        slices = self._store.view().resource_slices.values() if self._devices else None
+        due = step(claim, nodes, self._clock.now(), holds=[hold.because for hold in holds], slices=slices)
         await self._performer.perform(due.effects)
         waits = [hold.look_again for hold in holds] + ([due.again] if due.again is not None else [])
         return min(waits, default=None)

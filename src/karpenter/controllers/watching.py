@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from karpenter.api.buffer import CapacityBuffer
 from karpenter.api.cluster import Namespace, Service
+from karpenter.api.dra import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
@@ -59,6 +60,7 @@ ALWAYS: tuple[type[Resource], ...] = (
 )
 FOR_SPREAD: tuple[type[Resource], ...] = (Service, ReplicationController, ReplicaSet, StatefulSet)
 FOR_BUFFERS: tuple[type[Resource], ...] = (CapacityBuffer, PodTemplate, Deployment, ReplicaSet, StatefulSet)
+FOR_DEVICES: tuple[type[Resource], ...] = (ResourceSlice, ResourceClaim, ResourceClaimTemplate, DeviceClass)
 FOR_OVERLAYS: tuple[type[Resource], ...] = (NodeOverlay,)
 
 

@@ -175,25 +175,44 @@ _PORT: Final = _integer(0, 65535)
 
 SETTINGS: Final = (
     Setting(
-        "karpenter-service", "", "name of the Service in front of the operator (kept for old charts)", str
+        "karpenter-service",
+        "",
+        "accepted so that old charts work; nothing depends on the name of a Service",
+        str,
     ),
     Setting("metrics-port", "8080", "port of the Prometheus endpoint", _PORT),
     Setting("health-probe-port", "8081", "port of /healthz and /readyz", _PORT),
     Setting("kube-client-qps", "200", "requests per second to the API server", _number(0.001)),
     Setting("kube-client-burst", "300", "requests in one burst to the API server", _integer(1, 10**6)),
     Setting("enable-profiling", "false", "serve profiles beside the metrics", _boolean),
-    Setting("disable-controller-warmup", "true", "fill caches only after leadership was won", _boolean),
+    Setting(
+        "disable-controller-warmup",
+        "true",
+        "accepted, without effect: what is known of cluster and cloud is read when leadership was won, which"
+        " takes seconds, and is never older than that",
+        _boolean,
+    ),
     Setting("disable-leader-election", "false", "run without a lease; for a single replica only", _boolean),
     Setting(
         "disable-cluster-state-observability",
         "false",
-        "leave out metrics of single pods, nodes and pools",
+        "leave out metrics of single pods, nodes and pools, and metrics and events of conditions",
         _boolean,
     ),
     Setting("leader-election-name", "karpenter-leader-election", "name of the Lease", str),
     Setting("leader-election-namespace", "", "namespace of the Lease; empty means our own", str),
-    Setting("memory-limit", "-1", "bytes the process may use; -1 means no limit", _integer(-1, 2**62)),
-    Setting("cpu-requests", "1000", "millicores the process was given", _integer(-(2**31), 2**31)),
+    Setting(
+        "memory-limit",
+        "-1",
+        "bytes the process may use: from 90 % of them on memory is collected eagerly; -1 means no limit",
+        _integer(-1, 2**62),
+    ),
+    Setting(
+        "cpu-requests",
+        "1000",
+        "millicores the process was given: how many objects each controller works on at a time; 0 means 1000",
+        _integer(-(2**31), 2**31),
+    ),
     Setting("log-level", "info", "debug, info or error", _choice("", "debug", "info", "error")),
     Setting("log-output-paths", "stdout", "where logs go, comma separated", _paths),
     Setting("log-error-output-paths", "stderr", "where faults of logging itself go, comma separated", _paths),

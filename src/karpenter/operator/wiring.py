@@ -60,6 +60,7 @@ from karpenter.core.state.store import Store
 from karpenter.kube.client import Client
 from karpenter.kube.recorder import Recorder
 from karpenter.operator.classes import class_targets
+from karpenter.operator.concurrency import COMMON, EVICTION, LIFECYCLE, TERMINATION
 from karpenter.operator.meaning import options_of, policy_of, rules_of
 from karpenter.operator.settings import Settings
 from karpenter.telemetry.metrics import Metrics, ProviderLabels
@@ -178,6 +179,8 @@ class Operator:
         yield from watching.ALWAYS
         if settings.scheduler_config:
             yield from watching.FOR_SPREAD
+        if not settings.ignore_dra_requests:
+            yield from watching.FOR_DEVICES
         if settings.gate("CapacityBuffer"):
             yield from watching.FOR_BUFFERS
         if settings.gate("NodeOverlay"):
@@ -221,22 +224,26 @@ class Operator:
             deciding=self.deciding,
         )
         self._rounds += [self.commands, self.disruption]
-        claims = ClaimLifecycle(store, performer, parts.cloud, clock)
-        self._loop(Loop(claims, workers=100, backoff=_CLAIMS), claims.wakes)
+        cores = parts.settings.cpu_requests
+        common = COMMON.at(cores)
+        claims = ClaimLifecycle(
+            store, performer, parts.cloud, clock, devices=not parts.settings.ignore_dra_requests
+        )
+        self._loop(Loop(claims, workers=LIFECYCLE.at(cores), backoff=_CLAIMS), claims.wakes)
         nodes = NodeTermination(store, performer, self.cloud, clock)
-        self._loop(Loop(nodes, workers=100, backoff=_PODS), nodes.wakes)
+        self._loop(Loop(nodes, workers=TERMINATION.at(cores), backoff=_PODS), nodes.wakes)
         marks = ClaimMarks(store, performer, self.cloud, self.catalogs, clock)
-        self._loop(Loop(marks), marks.wakes)
+        self._loop(Loop(marks, workers=common), marks.wakes)
         expiration = Expiration(store, performer, clock)
         self._loop(Loop(expiration, workers=1), expiration.wakes)
         upkeep = Upkeep(store, performer, clock)
-        self._loop(Loop(upkeep), upkeep.wakes)
+        self._loop(Loop(upkeep, workers=common), upkeep.wakes)
         events = PodEvents(store, performer, clock)
         self._loop(Loop(events, workers=1), events.wakes)
         wishes = PodWishes(store, performer, clock)
-        self._loop(Loop(wishes), wishes.wakes)
+        self._loop(Loop(wishes, workers=common), wishes.wakes)
         pools = PoolKeeper(self.outcomes, store, performer, clock, ALL_LABEL_RULES)
-        self._loop(Loop(pools, queue=self.outcomes.queue), pools.wakes)
+        self._loop(Loop(pools, workers=common, queue=self.outcomes.queue), pools.wakes)
         self._rounds += [
             PoolCounter(store, performer),
             GarbageCollection(store, performer, self.cloud, clock),
@@ -245,7 +252,7 @@ class Operator:
             self._tasks["interruption"] = Interruptions(store, performer, parts.cloud, clock).run
         self._tasks |= {"provisioner": self.provisioner.run, "provisioner.remind": self.provisioner.remind}
         evictor = Evictor(self.departures, store, parts.client, performer, clock)
-        self._loop(Loop(evictor, workers=100, queue=self.departures.queue), None)
+        self._loop(Loop(evictor, workers=EVICTION.at(cores), queue=self.departures.queue), None)
 
     def _make_gauges(self) -> None:
         """Let metrics show how things stand, as far as anybody wants to see it."""
@@ -274,7 +281,7 @@ class Operator:
         gate, policies = parts.settings.gate, parts.cloud.repair_policies
         if gate("NodeRepair") and policies:
             repair = NodeRepair(store, performer, clock, policies)
-            self._loop(Loop(repair), repair.wakes)
+            self._loop(Loop(repair, workers=COMMON.at(parts.settings.cpu_requests)), repair.wakes)
         if gate("StaticCapacity"):
             growing = StaticProvisioning(store, performer, ALL_LABEL_RULES, self.deciding)
             self._loop(Loop(growing), growing.wakes)

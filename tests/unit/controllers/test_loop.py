@@ -62,6 +62,44 @@ def test_success_is_the_end() -> None:
     assert looks() == [0.0]
 
 
+def test_keys_are_worked_on_side_by_side_up_to_a_number() -> None:
+    """So many keys are worked on at a time, none of them twice; the end of the loop ends them all."""
+    most, ended = [0], []
+
+    class Slow:
+        name = "slow"
+
+        def __init__(self) -> None:
+            self.busy: set[str] = set()
+
+        async def reconcile(self, key: str) -> float | None:
+            assert key not in self.busy
+            self.busy.add(key)
+            most.append(len(self.busy))
+            try:
+                await asyncio.sleep(10)
+            finally:
+                self.busy.discard(key)
+                ended.append(key)
+            return None
+
+    async def main() -> float:
+        loop = Loop(Slow(), workers=3)
+        async with Supervisor(chance=Random(1)) as supervisor:  # noqa: S311  jitter
+            loop.start(supervisor)
+            for number in range(7):
+                loop.queue.add(f"{number}")
+            await asyncio.sleep(1)
+            loop.queue.add("0")
+            await asyncio.sleep(28)
+            assert len(ended) == 6
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(main()) == 29.0
+    assert max(most) == 3
+    assert sorted(ended) == ["0", "0", "1", "2", "3", "4", "5", "6"]
+
+
 def test_a_queue_that_is_shared_is_used_though_it_is_empty() -> None:
     """Whoever adds to the queue that was passed in is heard."""
 

@@ -1,5 +1,5 @@
 """
-When a node is complete: ready, rid of the taints of its start, with every resource that was promised.
+When a node is complete: ready, rid of the taints of its start, with every resource and device promised.
 
 There is no time limit: a node that never completes is kept and says what it waits for.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.api.labels import INITIALIZED
+from karpenter.api.labels import INITIALIZED, REQUESTED_DRA_DRIVERS
 from karpenter.base.quantity import QuantityError
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle import conditions
@@ -17,20 +17,23 @@ from karpenter.core.model.resources import parse_resources
 from karpenter.core.model.taints import is_passing, same_taint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from karpenter.api.dra import ResourceSlice
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.lifecycle.conditions import Board
 
 
-def initialize(claim: NodeClaim, nodes: Sequence[Node], board: Board) -> Progress:
-    """Return how far the node of a registered claim has come."""
+def initialize(
+    claim: NodeClaim, nodes: Sequence[Node], board: Board, slices: Iterable[ResourceSlice] | None = None
+) -> Progress:
+    """Return how far the node of a registered claim has come; no `slices` means that devices do not count."""
     kind = conditions.INITIALIZED
     if len(nodes) != 1:
         return Progress(board=board.unknown(kind, "NodeNotFound", "Node not registered with cluster"))
     node = nodes[0]
-    missing = _missing(claim, node)
+    missing = _missing(claim, node) or _missing_devices(claim, node, slices)
     if missing is not None:
         return Progress(board=board.unknown(kind, *missing))
     if node.metadata.labels.get(INITIALIZED) == "true":
@@ -60,6 +63,38 @@ def _missing(claim: NodeClaim, node: Node) -> tuple[str, str] | None:
     if resource := _unregistered(claim, node):
         return "ResourceNotRegistered", f"Resource {resource} was requested but not registered"
     return None
+
+
+def _missing_devices(
+    claim: NodeClaim, node: Node, slices: Iterable[ResourceSlice] | None
+) -> tuple[str, str] | None:
+    """Return which drivers have not shown all devices of a pool on the node yet."""
+    wanted = claim.metadata.annotations.get(REQUESTED_DRA_DRIVERS, "")
+    if slices is None or not wanted:
+        return None
+    shown = {each.spec.driver for each in _complete_pools(node, slices)}
+    late = [driver for driver in wanted.split(",") if driver not in shown]
+    if not late:
+        return None
+    return (
+        "DRADriverPoolsNotPublished",
+        f"DRA drivers have not published a complete pool on the node: {', '.join(late)}",
+    )
+
+
+def _complete_pools(node: Node, slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
+    """Return one slice for each pool of a node of whose newest generation all slices are there."""
+    pools: dict[tuple[str, str], list[ResourceSlice]] = {}
+    for each in slices:
+        if each.spec.node_name == node.name:
+            pools.setdefault((each.spec.driver, each.spec.pool.name), []).append(each)
+    found = []
+    for own in pools.values():
+        newest = max(each.spec.pool.generation for each in own)
+        last = [each for each in own if each.spec.pool.generation == newest]
+        if len(last) == last[0].spec.pool.resource_slice_count:
+            found.append(last[0])
+    return found
 
 
 def _unregistered(claim: NodeClaim, node: Node) -> str:

@@ -18,9 +18,10 @@ from karpenter.core.lifecycle.progress import Progress
 from karpenter.core.lifecycle.register import register
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
+    from karpenter.api.dra import ResourceSlice
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
 
@@ -33,12 +34,14 @@ def step(
     now: datetime,
     *,
     holds: Sequence[str] = (),
+    slices: Iterable[ResourceSlice] | None = None,
     patience: Patience = _PATIENCE,
 ) -> Step:
     """
     Return what is due for a claim that is not being deleted.
 
-    `nodes` are those with its provider id; `holds` names what the provider has to finish first.
+    `nodes` are those with its provider id; `holds` names what the provider has to finish first; `slices` are
+    the devices that drivers show, None where nobody asks for devices.
     """
     if not has_finalizer(claim):
         return Step(effects=(add_finalizer(claim, "its machine must not outlive it"),))
@@ -50,7 +53,7 @@ def step(
         return Step(effects=(Launch(claim=claim, because="it has no machine yet"),), again=left)
     board = board.refresh(LAUNCHED)
     if board.is_true(REGISTERED) and board.status(INITIALIZED) == "Unknown":
-        progress = initialize(claim, nodes, board)
+        progress = initialize(claim, nodes, board, slices)
     elif board.status(REGISTERED) == "Unknown":
         progress = register(claim, nodes, board, holds)
     else:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
-    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.model.catalog import Catalog, InstanceType
     from karpenter.core.scheduling.intake.intake import Intake, Policy
     from karpenter.core.scheduling.problem import Options, Pool
     from karpenter.core.state.view import ClusterView
@@ -165,17 +165,34 @@ def _refusals(intake: Intake, plan: Plan, pods: Mapping[str, Pod]) -> Iterator[E
 def _empty_pools(intake: Intake, plan: Plan, pools: Mapping[str, NodePool]) -> Iterator[Effect]:
     if not plan.refusals:
         return
+    strict = intake.problem.options.min_values == "Strict"
     for pool in intake.problem.pools:
-        if not _sells(pool):
-            yield no_compatible_types(
-                pools[pool.name], "nothing that can be bought at this moment satisfies its requirements"
-            )
+        sold = _sold(pool)
+        if not sold:
+            problem = "nothing that can be bought at this moment satisfies its requirements"
+            yield no_compatible_types(pools[pool.name], problem)
+        elif strict and (short := _too_few(pool, sold)):
+            problem = f"what can be bought at this moment does not satisfy its minValues: {short}"
+            yield no_compatible_types(pools[pool.name], problem)
 
 
-def _sells(pool: Pool) -> bool:
-    """Whether anything can be bought for a pool, whatever its pods want."""
-    return any(
-        pool.requirements.conflict(kind.requirements) is None
-        and any(pool.requirements.conflict(offering.requirements) is None for offering in kind.available)
+def _sold(pool: Pool) -> list[InstanceType]:
+    """Return what can be bought for a pool, whatever its pods want."""
+    return [
+        kind
         for kind in pool.types
-    )
+        if pool.requirements.conflict(kind.requirements) is None
+        and any(pool.requirements.conflict(offering.requirements) is None for offering in kind.available)
+    ]
+
+
+def _too_few(pool: Pool, sold: list[InstanceType]) -> str:
+    """Return of which labels a pool wants more values than can be bought."""
+    found = []
+    for each in pool.requirements:
+        values = {
+            value for kind in sold for value in kind.requirements[each.key].values if each.allows(value)
+        }
+        if each.min_values is not None and len(values) < each.min_values:
+            found.append(f"{each.key} has {len(values)} of {each.min_values}")
+    return ", ".join(found)

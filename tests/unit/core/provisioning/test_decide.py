@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
 
 from karpenter.api.buffer import CapacityBuffer
 from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODEPOOL, REGISTERED
@@ -128,6 +130,38 @@ def test_a_pool_that_nothing_satisfies_is_told() -> None:
 
     assert "NoCompatibleInstanceTypes" in reasons(decide(pool(template=template), waiting(**ASKS)))
     assert "NoCompatibleInstanceTypes" in reasons(decide(pool(), waiting(**ASKS), catalog=sold_out))
+
+
+@pytest.mark.parametrize(
+    ("least", "policy", "told"),
+    [
+        pytest.param(2, "Strict", False, id="as many as there are"),
+        pytest.param(3, "Strict", True, id="more than there are"),
+        pytest.param(3, "BestEffort", False, id="more than there are, if that can be had"),
+    ],
+)
+def test_a_pool_that_wants_too_much_choice_is_told(
+    least: int, policy: Literal["Strict", "BestEffort"], told: bool
+) -> None:
+    """A pool with minValues that nothing satisfies says which, unless they are only a wish."""
+    requirement = {"key": INSTANCE_TYPE, "operator": "Exists", "minValues": least}
+    choosy = pool(template={"spec": {"requirements": [requirement]}})
+    decision = provision(
+        view_of([choosy, waiting(**(ASKS if least > 2 else HUGE))]),
+        MARKET,
+        now=NOW,
+        options=Options(min_values=policy),
+        policy=Policy(),
+        promised_until=UNTIL,
+    )
+    found = [
+        each.message
+        for each in decision.effects
+        if isinstance(each, Announce) and each.reason == "NoCompatibleInstanceTypes"
+    ]
+
+    assert bool(found) == told
+    assert all(f"minValues: {INSTANCE_TYPE} has 2 of 3" in each for each in found)
 
 
 def test_room_for_a_buffer_is_promised_to_nobody() -> None:
