@@ -9,7 +9,9 @@ What it consists of is in :mod:`karpenter.local`; how the processes find each ot
 from __future__ import annotations
 
 import asyncio
+import difflib
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -22,18 +24,24 @@ import click
 
 from karpenter.base.clock import SystemClock
 from karpenter.cli.errors import Refused, note
+from karpenter.cli.local_aws import aws
 from karpenter.cli.output import output_option, table
 from karpenter.local.notice import AlreadyRunning, Notice, default_directory
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 
     from karpenter.cli.output import Output
+    from karpenter.local.aws.beside import Location
     from karpenter.local.notice import Facts
-    from karpenter.local.serving import Companion, Standing
+    from karpenter.local.serving import Beside, Companion, Standing
+    from karpenter.operator.run import Which
 
 START_WITHIN = {"embedded": 30.0, "real": 180.0}
 """Seconds that a cluster in the background has to be there."""
+
+AWS_WITHIN = 90.0
+"""Seconds that it has in addition where an AWS comes with it, all of whose offerings are looked at."""
 
 _LINES_OF_LOG = 5
 _LEFT_RUNNING: list[subprocess.Popen[bytes]] = []
@@ -54,6 +62,9 @@ def local() -> None:
 
     Nodes and containers are simulated: pods are scheduled, start and stop, but nothing is executed.
     """
+
+
+local.add_command(aws)
 
 
 @local.command(
@@ -78,9 +89,28 @@ def local() -> None:
     help="Our own API server in one process, or kube-apiserver and etcd (see `make controlplane`).",
 )
 @click.option(
-    "--with-karpenter",
-    is_flag=True,
-    help="Also run the operator, on machines of the kwok cloud; settings are read from the environment.",
+    "--with-karpenter", is_flag=True, help="Also run the operator; settings are read from the environment."
+)
+@click.option(
+    "--provider",
+    type=click.Choice(["kwok", "aws"]),
+    default="kwok",
+    show_default=True,
+    help="Where machines come from: the cloud in memory, or an embedded AWS.",
+)
+@click.option(
+    "--cluster-name",
+    default="local",
+    show_default=True,
+    metavar="NAME",
+    help="What the cluster is called in AWS.",
+)
+@click.option("--region", default="us-west-2", show_default=True, metavar="NAME", help="Where in AWS it is.")
+@click.option(
+    "--instance-types",
+    default="",
+    metavar="NAMES",
+    help="What AWS sells, with commas; it starts faster with less.  [default: everything]",
 )
 @click.option(
     "--foreground", is_flag=True, help="Stay until interrupted, instead of going to the background."
@@ -92,6 +122,10 @@ def up(
     port: int,
     control_plane: str,
     with_karpenter: bool,
+    provider: str,
+    cluster_name: str,
+    region: str,
+    instance_types: str,
     foreground: bool,
     data_dir: Path | None,
 ) -> None:
@@ -101,9 +135,13 @@ def up(
 
     With the operator, our CustomResourceDefinitions are installed and there is a KWOKNodeClass `default`:
     apply a NodePool that refers to it, and machines come and go for pods.
+
+    With the provider aws there is an AWS beside the cluster, on this machine only, and what is printed lets
+    other programs use it. `karpenter local aws --help` shows what can be done to it.
     """
     if port and control_plane == "real":
         raise Refused("--port is for the embedded control plane; the real one listens where there is room")
+    location = _location(cluster_name, region, instance_types) if provider == "aws" else None
     notice = _notice(data_dir)
     if (facts := notice.read()) is not None:
         note(f"the cluster is up already, since {facts.started}")
@@ -119,6 +157,7 @@ def up(
             port=port,
             control_plane=control_plane,
             with_karpenter=with_karpenter,
+            location=location,
             keep=data_dir is not None,
             notice=notice,
         )
@@ -126,9 +165,12 @@ def up(
         options = ["--nodes", str(nodes), "--port", str(port), "--control-plane", control_plane]
         if with_karpenter:
             options.append("--with-karpenter")
+        options += ["--provider", provider, "--cluster-name", cluster_name, "--region", region]
+        options += ["--instance-types", instance_types]
         if data_dir is not None:
             options += ["--data-dir", str(data_dir)]
-        _print_export(_start_in_background(options, notice, within=START_WITHIN[control_plane]))
+        within = START_WITHIN[control_plane] + (AWS_WITHIN if location is not None else 0.0)
+        _print_export(_start_in_background(options, notice, within=within))
 
 
 @local.command(epilog="Example:\n\n  karpenter local down")
@@ -173,6 +215,7 @@ def _describe(facts: Facts) -> str:
         ("API", facts.url),
         ("Kubeconfig", facts.kubeconfig),
         ("Karpenter", f"runs, metrics at {facts.karpenter}" if facts.karpenter else "does not run"),
+        *([("AWS", facts.environment["AWS_ENDPOINT_URL"])] if facts.environment else []),
         ("State", facts.data_dir or "in memory, gone when the cluster is down"),
     ]
     return table(rows)
@@ -184,10 +227,19 @@ def _notice(data_dir: Path | None) -> Notice:
 
 def _print_export(facts: Facts) -> None:
     click.echo(f"export KUBECONFIG={facts.kubeconfig}")
+    for name, value in facts.environment.items():
+        click.echo(f"export {name}={shlex.quote(value)}")
 
 
 def _serve(
-    *, nodes: int, port: int, control_plane: str, with_karpenter: bool, keep: bool, notice: Notice
+    *,
+    nodes: int,
+    port: int,
+    control_plane: str,
+    with_karpenter: bool,
+    location: Location | None,
+    keep: bool,
+    notice: Notice,
 ) -> None:
     from karpenter.local.journal import JournalError  # noqa: PLC0415  a cluster takes time to load: only who runs one
     from karpenter.local.real import BinariesMissing, ProcessFailed  # noqa: PLC0415  likewise
@@ -203,6 +255,8 @@ def _serve(
     try:
         with Logs(clock=SystemClock(), outputs=("stderr",)):
             companion = _operator() if with_karpenter else alone
+            if location is not None:
+                companion = _aws(location, with_karpenter=with_karpenter)
             asyncio.run(serve(wish, notice, announce, companion=companion))
     except (AlreadyRunning, BinariesMissing, JournalError, ProcessFailed) as error:
         raise Refused(str(error)) from error
@@ -212,20 +266,70 @@ def _serve(
         ) from error
 
 
-def _operator() -> Companion:
+def _operator(which: Which | None = None) -> Companion:
     from karpenter.cli.run import refused  # noqa: PLC0415  likewise
     from karpenter.operator.companion import companion  # noqa: PLC0415  likewise
 
     with refused():
-        beside = companion(os.environ, SystemClock())
+        beside = companion(os.environ, SystemClock(), which=which)
 
     @asynccontextmanager
-    async def run(standing: Standing) -> AsyncIterator[str]:
+    async def run(standing: Standing) -> AsyncIterator[Beside]:
         with refused():
-            async with beside(standing) as answers:
-                yield answers
+            async with beside(standing) as what:
+                yield what
 
     return run
+
+
+def _location(cluster: str, region: str, types: str) -> Location:
+    from karpenter.local.aws.needs import NotInstalled, check_needs  # noqa: PLC0415  likewise
+
+    try:
+        check_needs()
+    except NotInstalled as error:
+        raise Refused(str(error), hint=error.hint) from error
+    from karpenter.cloud.catalogs.ec2.data import load_data  # noqa: PLC0415  likewise
+    from karpenter.local.aws.beside import Location  # noqa: PLC0415  likewise
+
+    data = load_data()
+    wanted = tuple(name.strip() for name in types.split(",") if name.strip())
+    _known("region", (region,), data.regions)
+    _known("instance type", wanted, {each.name for each in data.types})
+    return Location(cluster=cluster, region=region, types=wanted)
+
+
+def _known(what: str, named: Iterable[str], known: Collection[str]) -> None:
+    """Refuse a name that nobody knows, and offer one that is close."""
+    for name in named:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            raise Refused(f"there is no {what} {name!r}", hint=f"did you mean {close[0]}?" if close else "")
+
+
+def _aws(location: Location, *, with_karpenter: bool) -> Companion:
+    from karpenter.local.aws.beside import aws_beside  # noqa: PLC0415  likewise
+    from karpenter.local.serving import Beside  # noqa: PLC0415  likewise
+    from karpenter.operator.run import Which  # noqa: PLC0415  likewise
+
+    @asynccontextmanager
+    async def run(standing: Standing) -> AsyncIterator[Beside]:
+        async with aws_beside(standing, location) as site:
+            _become(site.environment)
+            if not with_karpenter:
+                yield Beside(environment=site.environment)
+                return
+            async with _operator(Which(provider="aws", cluster=location.cluster))(standing) as what:
+                yield Beside(karpenter=what.karpenter, environment=site.environment)
+
+    return run
+
+
+def _become(environment: Mapping[str, str]) -> None:
+    """Let the SDK in this process find the embedded AWS, and nothing of an account that the user may have."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]
+    os.environ.update(environment)
 
 
 def _start_in_background(options: list[str], notice: Notice, *, within: float) -> Facts:

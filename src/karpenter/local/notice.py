@@ -34,6 +34,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     karpenter: str = ""
     """Where the operator beside it shows its metrics; empty if none runs."""
 
+    environment: dict[str, str] = {}
+    """What programs have to find in their environment, besides the kubeconfig, to use what is there."""
+
 
 class AlreadyRunning(RuntimeError):  # noqa: N818  says what is the case
     """A cluster runs in this directory."""

@@ -8,7 +8,7 @@ one with simulated kubelets. Both leave a kubeconfig; neither knows who waits fo
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from random import Random
@@ -28,6 +28,7 @@ from karpenter.kube.kubeconfig import from_kubeconfig
 from karpenter.kube.transport import Transport
 from karpenter.local import kubeconfig
 from karpenter.local.cluster import ZONES, LocalCluster
+from karpenter.local.kubelet.fleet import Fleet
 from karpenter.local.kubelet.machine import demo_node
 from karpenter.local.kubelet.settings import Settings
 from karpenter.local.kubelets import Kubelets
@@ -56,11 +57,23 @@ class Standing(msgspec.Struct, frozen=True):
     transport: Transport
     """The way to it for whoever runs beside it in this process."""
 
+    kubelets: Fleet
+
+
+class Beside(msgspec.Struct, frozen=True, kw_only=True):
+    """What runs beside a control plane."""
+
+    karpenter: str = ""
+    """Where the operator shows its metrics; empty if none runs."""
+
+    environment: Mapping[str, str] = {}
+    """What programs have to find in their environment to use it."""
+
 
 class Companion(Protocol):
-    """Runs something beside a control plane for as long as the context lasts, and says where it answers."""
+    """Runs something beside a control plane for as long as the context lasts, and says what it is."""
 
-    def __call__(self, standing: Standing) -> AbstractAsyncContextManager[str]:
+    def __call__(self, standing: Standing) -> AbstractAsyncContextManager[Beside]:
         """Start it; if it fails later, whoever entered is cancelled and the context raises why."""
         ...
 
@@ -86,7 +99,7 @@ async def embedded(wish: Wish, notice: Notice) -> AsyncIterator[Standing]:
     async with cluster:
         assert cluster.front is not None
         beside = InProcess(cluster.server, headers=(("user-agent", "karpenter"),))
-        yield Standing(cluster.front.url, cluster.kubeconfig(), cluster.client, beside)
+        yield Standing(cluster.front.url, cluster.kubeconfig(), cluster.client, beside, cluster.fleet)
 
 
 @asynccontextmanager
@@ -103,8 +116,8 @@ async def real(wish: Wish, notice: Notice) -> AsyncIterator[Standing]:
             chance=Random(randbits(_SEED_BITS)),  # noqa: S311  jitter, not secrets
             bucket=TokenBucket(rate=1000, burst=1000),
         )
-        async with Kubelets(client, clock=clock, settings=Settings(narrate=True)):
-            yield Standing(plane.url, plane.kubeconfig.read_text(), client, transport)
+        async with Kubelets(client, clock=clock, settings=Settings(narrate=True)) as kubelets:
+            yield Standing(plane.url, plane.kubeconfig.read_text(), client, transport, kubelets.fleet)
         await client.close()
 
 
@@ -112,10 +125,10 @@ PLANES: dict[str, ControlPlane] = {"embedded": embedded, "real": real}
 
 
 @asynccontextmanager
-async def alone(standing: Standing) -> AsyncIterator[str]:
+async def alone(standing: Standing) -> AsyncIterator[Beside]:
     """Run nothing beside a cluster."""
     del standing
-    yield ""
+    yield Beside()
 
 
 async def serve(
@@ -140,7 +153,8 @@ async def serve(
                     control_plane=wish.control_plane,
                     started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
                     data_dir=str(notice.directory.resolve()) if wish.keep else "",
-                    karpenter=beside,
+                    karpenter=beside.karpenter,
+                    environment=dict(beside.environment),
                 )
                 notice.post(facts)
                 announce(facts)

@@ -1,10 +1,10 @@
 """
 The operator as the companion of a cluster on this machine: installed and running, in the same process.
 
-What an administrator would install by hand is put there first: the definitions of our kinds and one class of
-machines. The operator itself is the one of production, with the cloud in memory; of its settings, only those
-that make no sense for a single replica on a laptop differ (no lease, any free port), and the environment can
-still state every one but the lease.
+What an administrator would install by hand is put there first: the definitions of our kinds and, for the
+cloud in memory, one class of machines. The operator itself is the one of production; of its settings, only
+those that make no sense for a single replica on a laptop differ (no lease, any free port), and the
+environment can still state every one but the lease.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter.api.kwok import KWOKNodeClass
 from karpenter.kube.errors import AlreadyExists
 from karpenter.kube.target import untyped
+from karpenter.local.serving import Beside
 from karpenter.operator.run import Process, Which
 from karpenter.operator.settings import parse_settings
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from karpenter.kube.client import Client
     from karpenter.local.serving import Standing
 
+KWOK: Final = "kwok"
 CLASS: Final = "default"
 """The name of the class of machines that is there from the beginning."""
 
@@ -42,8 +44,8 @@ _ANY_PORT: Final = {"METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0"}
 
 
 def companion(
-    environ: Mapping[str, str], clock: Clock
-) -> Callable[[Standing], AbstractAsyncContextManager[str]]:
+    environ: Mapping[str, str], clock: Clock, *, which: Which | None = None
+) -> Callable[[Standing], AbstractAsyncContextManager[Beside]]:
     """
     Return who runs the operator beside a cluster, with the settings that the environment states.
 
@@ -51,13 +53,14 @@ def companion(
         SettingError: naming a setting that cannot be used.
     """
     settings = parse_settings({"disable-leader-election": "true"}, {**_ANY_PORT, **environ})
+    which = which or Which(provider=KWOK, cluster=_CLUSTER)
 
     @asynccontextmanager
-    async def beside(standing: Standing) -> AsyncIterator[str]:
-        await install(standing.client)
+    async def beside(standing: Standing) -> AsyncIterator[Beside]:
+        await install(standing.client, with_class=which.provider == KWOK)
         process = Process(
             standing.transport,
-            which=Which(provider="kwok", cluster=_CLUSTER),
+            which=which,
             settings=settings,
             namespace=_NAMESPACE,
             clock=clock,
@@ -66,15 +69,17 @@ def companion(
             host=_HERE,
         )
         async with _running(process):
-            yield f"http://{_HERE}:{process.endpoints.ports['metrics']}/metrics"
+            yield Beside(karpenter=f"http://{_HERE}:{process.endpoints.ports['metrics']}/metrics")
 
     return beside
 
 
-async def install(client: Client) -> None:
+async def install(client: Client, *, with_class: bool = True) -> None:
     """Put there what the operator needs; what is there already is brought up to date."""
     for each in DEFINITIONS:
         await client.apply(_DEFINITIONS, render(each))
+    if not with_class:
+        return
     try:
         await client.create(KWOKNodeClass, {"metadata": {"name": CLASS}})
     except AlreadyExists:
