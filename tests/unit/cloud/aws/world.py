@@ -88,6 +88,8 @@ class World:
         self.estate = Estate(self.account, self.clients.by_name, CLUSTER)
         self.estate.build()
         self.objects = ObjectsInMemory()
+        self._sold: tuple[Any, ...] | None = None
+        self._resolved: dict[str, EC2NodeClass] = {}
         self.account.forget_calls()
 
     def run(
@@ -112,8 +114,7 @@ class World:
             )
             try:
                 if types:
-                    await made.shop.refresh()
-                    await made.prices.refresh_spot(NOW)
+                    await self._learn(made)
                 return await work(made)
             finally:
                 aws.close()
@@ -130,11 +131,25 @@ class World:
         """Run work with a provider that could launch: its class is resolved and put into the cluster."""
 
         async def main(made: Assembled) -> T:
-            await self.resolve(made, node_class(self, **spec))
+            known = self._resolved.get(repr((spec, given)))
+            if known is None:
+                known = await self.resolve(made, node_class(self, **spec))
+                self._resolved[repr((spec, given))] = known
+            self.objects.put(known)
             self.account.forget_calls()
             return await work(made)
 
         return self.run(main, given=given, types=True)
+
+    async def _learn(self, made: Assembled) -> None:
+        """Let a provider know what is sold: EC2 is asked once, and tells everybody the same."""
+        shop, prices = made.shop, made.prices
+        if self._sold is None:
+            await shop.refresh()
+            await prices.refresh_spot(NOW)
+            self._sold = (shop.types, shop.zones, prices._spot)
+        shop.types, shop.zones, prices._spot = self._sold
+        shop.version = prices.version = 1
 
     async def resolve(self, made: Assembled, wanted: EC2NodeClass) -> EC2NodeClass:
         """Resolve a class, which must work, and put it into the cluster."""
