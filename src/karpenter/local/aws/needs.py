@@ -15,9 +15,7 @@ class NotInstalled(RuntimeError):  # noqa: N818  says what is wrong
     hint = f"pip install 'karpenter[{EXTRA}]'"
 
     def __init__(self, missing: tuple[str, ...]) -> None:
-        super().__init__(
-            f"the embedded AWS needs {', '.join(missing)}, which this installation does not have"
-        )
+        super().__init__(f"the embedded AWS needs what is not installed here: {', '.join(missing)}")
         self.missing = missing
 
 
