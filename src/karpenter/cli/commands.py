@@ -27,6 +27,7 @@ COMMANDS: dict[str, Entry] = {
     "manifests": Entry("karpenter.cli.manifests:manifests", "Print the objects that install the operator."),
     "plan": Entry("karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."),
     "run": Entry("karpenter.cli.run:run", "Run the operator."),
+    "simulate": Entry("karpenter.cli.simulate:simulate", "Live through made-up days, with faults."),
     "validate": Entry("karpenter.cli.validate:validate", "Check manifests before a cluster sees them."),
     "version": Entry("karpenter.cli.version:version", "Print the version."),
 }

@@ -1,0 +1,130 @@
+"""
+What users of a made-up cluster ask for: pools, workloads, and how the load goes up and down.
+
+Every pod asked for can be placed by some pool, unless it insists on a pool that is full: what stays pending
+in the end is the operator's doing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from karpenter.simulation.wishes import (
+    AddDaemon,
+    AddPool,
+    AddStateful,
+    ChangeTemplate,
+    DeleteNode,
+    Deploy,
+    Remove,
+    Rollout,
+    RunJob,
+    Scale,
+)
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from karpenter.simulation.wishes import Wish
+
+ZONES: Final = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
+LIMITED: Final = "limited"
+"""The pool that can be full."""
+
+_DAY: Final = 86400.0
+_LARGEST: Final = 12
+"""Replicas of a Deployment at its height, in a small cluster."""
+
+
+def wishes(chance: Random, seconds: float) -> list[Wish]:
+    """Return what is asked for in a life of so many seconds."""
+    pools = _pools(chance)
+    found: list[Wish] = [*pools]
+    if chance.random() < 0.5:  # noqa: PLR2004  half of all clusters
+        found.append(AddDaemon(at=0.0, name="agent", milli=chance.choice((50, 100))))
+    for number in range(chance.randint(1, 4)):
+        found += _deployment(chance, f"app-{number}", seconds, limited=len(pools) > 1)
+    for number in range(chance.choice((0, 0, 1, 2))):
+        at = chance.uniform(0, seconds * 0.8)
+        found.append(
+            RunJob(
+                at=at,
+                name=f"job-{number}",
+                completions=chance.randint(1, 6),
+                milli=chance.choice((250, 500, 1000)),
+                seconds=chance.choice((5, 30, 120)),
+            )
+        )
+    if chance.random() < 0.3:  # noqa: PLR2004  some have state
+        at = chance.uniform(0, seconds * 0.5)
+        found.append(AddStateful(at=at, name="db", replicas=chance.randint(1, 3), milli=500))
+    if chance.random() < 0.2:  # noqa: PLR2004  sometimes
+        found.append(ChangeTemplate(at=chance.uniform(seconds * 0.3, seconds), pool="default", version=2))
+    for _ in range(chance.choice((0, 0, 0, 1, 2))):
+        at = chance.uniform(seconds * 0.2, seconds)
+        found.append(DeleteNode(at=at, pick=chance.random(), claim=chance.random() < 0.5))  # noqa: PLR2004
+    return found
+
+
+def _pools(chance: Random) -> list[AddPool]:
+    """Return one pool that takes everything, and perhaps one that can be full."""
+    budgets = (("100%",), ("1",), ("2",), ("10%",), ("50%", "3"), ())
+    found = [
+        AddPool(
+            at=0.0,
+            name="default",
+            capacity_types=chance.choice((("on-demand",), ("spot",), ("on-demand", "spot"))),
+            consolidate_after=chance.choice(("0s", "30s", "1m", "2m")),
+            policy=chance.choice(("WhenEmptyOrUnderutilized",) * 3 + ("WhenEmpty",)),
+            budgets=chance.choice(budgets),
+            expire_after=chance.choice(("Never", "Never", "Never", "20m")),
+            grace=chance.choice(("", "", "", "2m")),
+        )
+    ]
+    if chance.random() < 0.3:  # noqa: PLR2004  some pools have limits
+        cores = chance.choice((4, 8, 16))
+        found.append(
+            AddPool(at=0.0, name=LIMITED, consolidate_after="30s", cpu_limit=cores, budgets=("100%",))
+        )
+    return found
+
+
+def _deployment(chance: Random, name: str, seconds: float, *, limited: bool) -> list[Wish]:
+    replicas = chance.randint(1, _LARGEST)
+    kinds = ("plain", "plain", "zoned", "spread", "apart", "kept", "guarded")
+    kind = chance.choice((*kinds, "limited", "limited") if limited else kinds)
+    hostname, zone = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+    made = Deploy(
+        at=chance.uniform(0, min(60.0, seconds / 4)),
+        name=name,
+        replicas=replicas,
+        milli=chance.choice((100, 250, 500, 1000, 1500, 3000)),
+        mebi=chance.choice((64, 256, 1024, 2048)),
+        pool=LIMITED if kind == "limited" else "",
+        zone=chance.choice(ZONES) if kind == "zoned" else "",
+        spread=chance.choice((zone, zone, hostname)) if kind == "spread" else "",
+        apart=kind == "apart",
+        keep=kind == "kept",
+        min_available=chance.choice((0, 1, replicas // 2)) if kind == "guarded" else None,
+        grace=chance.choice((0, 1, 5, 30)),
+    )
+    return [made, *_life_of(chance, name, seconds, replicas)]
+
+
+def _life_of(chance: Random, name: str, seconds: float, replicas: int) -> list[Wish]:
+    """Return how a Deployment changes: with the hour of the day, by versions, and perhaps to its end."""
+    found: list[Wish] = []
+    at, phase, every = 60.0, chance.random(), max(120.0, seconds / 8)
+    while (at := at + chance.uniform(0.5, 1.5) * every) < seconds:
+        match chance.choice(("curve", "curve", "curve", "burst", "rollout", "none")):
+            case "curve":
+                height = 0.55 + 0.45 * math.sin(2 * math.pi * (at / _DAY * 24 + phase))
+                found.append(Scale(at=at, name=name, replicas=max(1, round(replicas * height))))
+            case "burst":
+                found.append(Scale(at=at, name=name, replicas=chance.choice((0, 1, replicas * 2))))
+            case "rollout":
+                found.append(Rollout(at=at, name=name))
+    if chance.random() < 0.2:  # noqa: PLR2004  some are deleted
+        found.append(Remove(at=chance.uniform(seconds * 0.7, seconds), name=name))
+    return found

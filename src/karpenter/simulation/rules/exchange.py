@@ -1,0 +1,125 @@
+"""
+What holds whenever the operator exchanges machines of its own will.
+
+Judged at the moment at which the first machine of a command is deleted: its replacements are complete, and
+together they cost no more than what goes. Which machines belong to a command is the operator's own word for
+it; what has become of them is not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.simulation.rules.book import Rule
+from karpenter.simulation.rules.budgets import is_true, reason_of
+
+if TYPE_CHECKING:
+    from karpenter.controllers.commands import Begun
+    from karpenter.simulation.mirror import Wrote
+    from karpenter.simulation.rules.book import Ledger
+    from karpenter.simulation.world import World
+
+HOUR: Final = 3600.0
+_CENT: Final = 1e-6
+
+Kind = tuple[str, str, str]
+
+
+class Exchange(Rule):
+    """Replacements first, never dearer, and never back again within the hour."""
+
+    name = "exchange"
+
+    def __init__(self, world: World, ledger: Ledger) -> None:
+        super().__init__(world, ledger)
+        self._prices = {
+            (kind.name, offering.zone, offering.capacity_type): offering.price
+            for kind in world.catalog.types
+            for offering in kind.offerings
+        }
+        self._judged: list[Begun] = []
+        self._past: list[_Swap] = []
+
+    def wrote(self, wrote: Wrote) -> None:
+        """Look at claims that begin to go because of a command."""
+        before, after = wrote.before, wrote.after
+        if not isinstance(after, NodeClaim) or not isinstance(before, NodeClaim):
+            return
+        if before.metadata.deletion_timestamp is not None or after.metadata.deletion_timestamp is None:
+            return
+        begun = self._command_of(after.name) if reason_of(after) else None
+        if begun is not None and not any(each is begun for each in self._judged):
+            self._judged.append(begun)
+            self._judge(begun)
+
+    def _command_of(self, claim: str) -> Begun | None:
+        for replica in self.world.replicas:
+            commands = getattr(replica.operator, "commands", None)
+            for begun in commands.under_way if commands is not None else ():
+                if claim in begun.claims:
+                    found: Begun = begun
+                    return found
+        return None
+
+    def _judge(self, begun: Begun) -> None:
+        coming = [self.mirror.claims.get(name) for name in begun.replacements]
+        for name, claim in zip(begun.replacements, coming, strict=True):
+            if claim is None or not is_true(claim, "Initialized"):
+                self.violated(f"machines go ({begun.text}) before their replacement {name} is complete")
+        added = [claim for claim in coming if claim is not None]
+        going = [each.claim for each in begun.candidates]
+        if begun.command.reason != "Drifted":
+            self._compare(begun, going, added)
+            self._remember(begun, going, added)
+
+    def _compare(self, begun: Begun, going: list[NodeClaim], added: list[NodeClaim]) -> None:
+        before = sum(self._prices.get(kind_of(each), 0.0) for each in going)
+        after = sum(self._prices.get(kind_of(each), 0.0) for each in added)
+        if after > before + _CENT:
+            self.violated(f"the bill grows from {before:.4f} to {after:.4f} an hour by {begun.text}")
+
+    def _remember(self, begun: Begun, going: list[NodeClaim], added: list[NodeClaim]) -> None:
+        now = self.world.clock.monotonic()
+        swap = _Swap(now, _kinds(going), _kinds(added), self._demand())
+        self._past = [each for each in self._past if now - each.at < HOUR]
+        if any(swap.undoes(each) for each in self._past):
+            self.violated(f"what went comes back within the hour, for the same pods: {begun.text}")
+        self._past.append(swap)
+
+    def _demand(self) -> Counter[str]:
+        """Return how many pods of each workload there are, leaving out those on their way out."""
+        return Counter(
+            pod.metadata.labels.get("app", "")
+            for pod in self.mirror.pods.values()
+            if pod.metadata.deletion_timestamp is None and pod.status.phase in {"Pending", "Running"}
+        )
+
+
+class _Swap(NamedTuple):
+    """What went, what came instead, and for which pods."""
+
+    at: float
+    went: Counter[Kind]
+    came: Counter[Kind]
+    demand: Counter[str]
+
+    def undoes(self, other: _Swap) -> bool:
+        """Say whether this leads back to where the other began."""
+        return bool(self.came) and (self.went, self.came, self.demand) == (
+            other.came,
+            other.went,
+            other.demand,
+        )
+
+
+def _kinds(claims: list[NodeClaim]) -> Counter[Kind]:
+    return Counter(kind_of(each) for each in claims)
+
+
+def kind_of(claim: NodeClaim) -> Kind:
+    """Return the type, zone and capacity type of a launched claim."""
+    labels = claim.metadata.labels
+    return labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), labels.get(CAPACITY_TYPE, "")

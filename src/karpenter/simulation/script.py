@@ -1,0 +1,52 @@
+"""
+A life to be lived, as a value: everything that users will do and everything that will go wrong.
+
+The same seed, length and severity always give the same script. Nothing in it depends on what happens when it
+is played, so that any part can be left out and the rest played again.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from karpenter.simulation.demand import wishes
+from karpenter.simulation.misfortune import mishaps
+from karpenter.simulation.mishaps import Mishap
+from karpenter.simulation.wishes import Wish
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.simulation.misfortune import Severity
+
+Step: TypeAlias = Wish | Mishap
+
+
+class Script(msgspec.Struct, frozen=True, kw_only=True):
+    """What will happen, in order."""
+
+    seed: int
+    seconds: float
+    """How long things happen; afterwards everything may come to rest."""
+
+    steps: tuple[Step, ...]
+
+    def without(self, left_out: Iterable[Step]) -> Script:
+        """Return the same life with some steps left out."""
+        gone = {id(step) for step in left_out}
+        return msgspec.structs.replace(self, steps=tuple(step for step in self.steps if id(step) not in gone))
+
+
+def write(seed: int, *, hours: float, severity: Severity) -> Script:
+    """Return the life that a seed stands for."""
+    seconds = hours * 3600
+    steps: list[Step] = [*wishes(_dice(seed, "wishes"), seconds)]
+    steps += mishaps(_dice(seed, "mishaps"), seconds, severity)
+    return Script(seed=seed, seconds=seconds, steps=tuple(sorted(steps, key=lambda step: step.at)))
+
+
+def _dice(seed: int, about: str) -> Random:
+    return Random(f"{seed}/{about}")  # noqa: S311  a simulation's dice

@@ -1,0 +1,185 @@
+"""
+What users do to a cluster, as values: each at a moment, each sayable in a line.
+
+The first few make the pools and are never left out when a script is cut down. Names that are not there (any
+longer) make a wish void; nothing here depends on an earlier wish having been granted.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Something that a user does."""
+
+    at: float
+    """Seconds after the beginning."""
+
+    kept: ClassVar[bool] = False
+    """Whether a script makes no sense without it."""
+
+
+class AddPool(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Create a NodePool."""
+
+    name: str
+    capacity_types: tuple[str, ...] = ("on-demand",)
+    consolidate_after: str = "30s"
+    policy: str = "WhenEmptyOrUnderutilized"
+    budgets: tuple[str, ...] = ("100%",)
+    cpu_limit: int = 0
+    """Cores that the pool's machines may have together; 0 for no limit."""
+
+    expire_after: str = "Never"
+    grace: str = ""
+    """The terminationGracePeriod of its machines."""
+
+    kept: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        """Return the wish as a line."""
+        limit = f", at most {self.cpu_limit} cores" if self.cpu_limit else ""
+        grace = f", grace {self.grace}" if self.grace else ""
+        budgets = " and ".join(self.budgets) or "none"
+        return (
+            f"create pool {self.name}: {' or '.join(self.capacity_types)}, {self.policy} after "
+            f"{self.consolidate_after}, budgets {budgets}, expires {self.expire_after}{limit}{grace}"
+        )
+
+
+class Deploy(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Create a Deployment, with a disruption budget if one is wanted."""
+
+    name: str
+    replicas: int
+    milli: int
+    """Thousandths of a core per pod."""
+
+    mebi: int = 128
+    pool: str = ""
+    """The pool that its pods insist on."""
+
+    zone: str = ""
+    """The zone that its pods insist on."""
+
+    spread: str = ""
+    """The topology key over which its pods are spread."""
+
+    apart: bool = False
+    """Whether no two of its pods may share a node."""
+
+    keep: bool = False
+    """Whether its pods say that they must not be disrupted."""
+
+    min_available: int | None = None
+    """What its disruption budget asks for; None for no budget."""
+
+    grace: int = 1
+    """Seconds that its pods take to stop."""
+
+    def __str__(self) -> str:
+        """Return the wish as a line."""
+        facts = [
+            f"{self.milli}m",
+            f"in pool {self.pool}" if self.pool else "",
+            f"in {self.zone}" if self.zone else "",
+            f"spread over {self.spread.rpartition('/')[2]}s" if self.spread else "",
+            "no two on a node" if self.apart else "",
+            "do-not-disrupt" if self.keep else "",
+            f"minAvailable {self.min_available}" if self.min_available is not None else "",
+        ]
+        return f"create deployment {self.name}: {self.replicas} x {', '.join(each for each in facts if each)}"
+
+
+class Scale(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Change how many pods a Deployment has."""
+
+    name: str
+    replicas: int
+
+    def __str__(self) -> str:
+        """Return the wish as a line."""
+        return f"scale {self.name} to {self.replicas}"
+
+
+class Rollout(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Change the template of a Deployment."""
+
+    name: str
+
+    def __str__(self) -> str:
+        """Return the wish as a line."""
+        return f"roll out a new version of {self.name}"
+
+
+class RunJob(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Create a Job."""
+
+    name: str
+    completions: int
+    milli: int
+    seconds: int
+
+    def __str__(self) -> str:
+        """Return the wish as a line."""
+        return f"create job {self.name}: {self.completions} x {self.milli}m for {self.seconds} s"
+
+
+class AddDaemon(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Create a DaemonSet."""
+
+    name: str
+    milli: int
+
+    def __str__(self) -> str:
+        """Return the wish as a line."""
+        return f"create daemonset {self.name}: {self.milli}m"
+
+
+class AddStateful(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Create a StatefulSet whose pods each have a volume."""
+
+    name: str
+    replicas: int
+    milli: int
+
+    def __str__(self) -> str:
+        """Return the wish as a line."""
+        return f"create statefulset {self.name}: {self.replicas} x {self.milli}m, each with a volume"
+
+
+class Remove(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Delete a Deployment."""
+
+    name: str
+
+    def __str__(self) -> str:
+        """Return the wish as a line."""
+        return f"delete deployment {self.name}"
+
+
+class DeleteNode(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Delete a Node, or its claim, as a user may with kubectl."""
+
+    pick: float
+    """Which of all, from 0 to 1."""
+
+    claim: bool = False
+
+    def __str__(self) -> str:
+        """Return the wish as a line."""
+        return f"delete {'claim' if self.claim else 'node'} number {self.pick:.2f}"
+
+
+class ChangeTemplate(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Change the template of a pool, so that all its machines drift."""
+
+    pool: str
+    version: int
+
+    def __str__(self) -> str:
+        """Return the wish as a line."""
+        return f"change the template of pool {self.pool}"

@@ -1,0 +1,150 @@
+"""
+A whole world in one event loop: the embedded cluster, the cloud in memory, and one operator or two.
+
+Runs under the virtual clock. Operators come and go while the rest goes on; the mirror sees every write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from random import Random
+from typing import TYPE_CHECKING, Final, Self
+
+import msgspec
+
+from karpenter.api.crd.definitions import DEFINITIONS, render
+from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.storage import StorageClass
+from karpenter.base.aio.virtual import VirtualClock
+from karpenter.cloud.catalogs.load import load_catalog
+from karpenter.cloud.kwok import Behaviour, KwokCloud
+from karpenter.cloud.kwok.seams import ObjectNodes
+from karpenter.kube.target import untyped
+from karpenter.local.cluster import LocalCluster
+from karpenter.local.kubelet.settings import Settings as Fleet
+from karpenter.operator.doors import Objects
+from karpenter.operator.settings import parse_settings
+from karpenter.simulation.mirror import Mirror
+from karpenter.simulation.replica import Replica
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.simulation.wire import Heard
+
+_DEFINITIONS: Final = untyped(
+    "apiextensions.k8s.io/v1", "customresourcedefinitions", kind="CustomResourceDefinition", namespaced=False
+)
+CLASS: Final = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
+VOLUMES: Final = "volumes"
+"""The storage class of volumes that are made where their first pod runs."""
+
+_FLEET: Final = Fleet(heartbeat=30.0, lease_seconds=100)
+_BEHAVIOUR: Final = Behaviour(launch=2.0, shutdown=3.0, jitter=0.5)
+
+_SIZES: Final = ("1x", "2x", "4x", "8x", "16x", "32x")
+
+
+@cache
+def _catalog() -> Catalog:
+    """Return the small machines of one sort: enough to choose among, and quick to choose from."""
+    whole = load_catalog("kwok")
+    types = [kind for kind in whole.types if kind.name.endswith("-amd64-linux")]
+    small = tuple(kind for kind in types if kind.name.split("-")[1] in _SIZES)
+    return msgspec.structs.replace(whole, types=small)
+
+
+class World:
+    """Everything there is."""
+
+    def __init__(
+        self, *, seed: int, settings: Mapping[str, str] | None = None, heard: Heard | None = None
+    ) -> None:
+        self.clock = VirtualClock()
+        self.seed = seed
+        self.settings = parse_settings(dict(settings or {}))
+        self.mirror = Mirror(self.clock)
+        self.cluster = LocalCluster(self.clock, seed=seed, fleet=_FLEET)
+        self.cluster.server.store.journal = self.mirror
+        self.client = self.cluster.client
+        self.catalog = _catalog()
+        self.cloud = KwokCloud(
+            self.catalog,
+            nodes=ObjectNodes(Objects(self.cluster.connect("kwok"))),
+            clock=self.clock,
+            chance=Random(f"{seed}/cloud"),  # noqa: S311  a simulation's dice
+            behaviour=_BEHAVIOUR,
+        )
+        self.replicas: list[Replica] = []
+        self._heard = heard or (lambda _request, _response: None)
+        self._starting: dict[str, asyncio.Task[None]] = {}
+        self._born = 0
+        self.contested_until = 0.0
+        """When two operators at a time cannot matter any longer."""
+
+    async def __aenter__(self) -> Self:
+        await self.cluster.__aenter__()
+        for each in DEFINITIONS:
+            await self.client.create(_DEFINITIONS, render(each))
+        await self.client.create(KWOKNodeClass, {"metadata": {"name": "default"}})
+        volumes = {
+            "metadata": {"name": VOLUMES},
+            "provisioner": "ebs.csi.aws.com",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+        await self.client.create(StorageClass, volumes)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for each in tuple(self.replicas):
+            await self.kill(each)
+        await self.cloud.close()
+        await self.cluster.__aexit__(kind, error, trace)
+
+    @property
+    def leader(self) -> Replica | None:
+        """The operator that began last."""
+        return self.replicas[-1] if self.replicas else None
+
+    @property
+    def is_contested(self) -> bool:
+        """Whether two operators lead, or did so a moment ago."""
+        return len(self.replicas) > 1 or self.clock.monotonic() < self.contested_until
+
+    @property
+    def is_time_wrong(self) -> bool:
+        """Whether an operator's clock is wrong."""
+        return any(each.clock.ahead for each in self.replicas)
+
+    def start(self) -> Replica:
+        """Let an operator begin that knows nothing."""
+        self._born += 1
+        replica = Replica(
+            self.cluster.server,
+            self.cloud,
+            name=f"{self.seed}/operator-{self._born}",
+            clock=self.clock,
+            settings=self.settings,
+            heard=self._heard,
+        )
+        self.replicas.append(replica)
+        self._starting[replica.name] = asyncio.get_running_loop().create_task(self._keep_starting(replica))
+        return replica
+
+    async def kill(self, replica: Replica) -> None:
+        """End an operator at once."""
+        if replica not in self.replicas:
+            return
+        self.replicas.remove(replica)
+        starting = self._starting.pop(replica.name)
+        starting.cancel()
+        await asyncio.wait([starting])
+        await replica.kill()
+
+    async def _keep_starting(self, replica: Replica) -> None:
+        await replica.start()
