@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from karpenter.cloud.errors import CloudError, NodeClassNotReady
+from karpenter.controllers.patience import answer
 from karpenter.core.model.catalog import combine
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Catalogs:
         found: dict[str, Catalog] = {}
         for pool in pools:
             try:
-                found[pool.name] = await self._cloud.catalog(pool)
+                found[pool.name] = await answer(self._cloud.catalog(pool))
             except NodeClassNotReady as error:
                 log.debug("catalog.not_ready", nodepool=pool.name, error=str(error))
             except CloudError as error:

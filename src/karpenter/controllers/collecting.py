@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karpenter.controllers.patience import answer
 from karpenter.core.lifecycle.collect import PERIOD, without_claim, without_machine
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class GarbageCollection:
     async def look(self) -> float:
         """Compare what we have asked for with what there is."""
         before = tuple(self._store.view().claims.values())
-        machines = await self._cloud.list()
+        machines = await answer(self._cloud.list())
         after = self._store.view().claims.values()
         await self._performer.perform(without_machine(before, machines, self._store.nodes_of))
         await self._performer.perform(without_claim(machines, after, self._clock.now()))

@@ -10,6 +10,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.cloud.errors import MachineNotFound
+from karpenter.controllers.patience import answer
 from karpenter.core.lifecycle import consistency
 from karpenter.core.lifecycle.expire import expire
 from karpenter.core.lifecycle.hydrate import hydrate
@@ -62,7 +63,7 @@ class ClaimMarks:
         pool = self._store.pool(claim.metadata.labels.get(NODEPOOL, ""))
         catalog = await self._catalogs.of(self._store.view().pools.values())
         try:
-            drift = await self._cloud.drift(claim)
+            drift = await answer(self._cloud.drift(claim))
         except MachineNotFound:
             drift = ""
         due = mark(claim, pool, catalog, self._clock.now(), provider_drift=drift)

@@ -8,6 +8,7 @@ from karpenter.api.dra import ResourceSlice
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.interface import HoldsRegistration
+from karpenter.controllers.patience import answer
 from karpenter.core.lifecycle.finalize import finalize
 from karpenter.core.lifecycle.step import step
 
@@ -77,4 +78,4 @@ class ClaimLifecycle:
     async def _holds(self, claim: NodeClaim, nodes: Sequence[Node]) -> tuple[Hold, ...]:
         if len(nodes) != 1 or not isinstance(self._cloud, HoldsRegistration):
             return ()
-        return await self._cloud.registration_holds(claim, nodes[0])
+        return await answer(self._cloud.registration_holds(claim, nodes[0]))

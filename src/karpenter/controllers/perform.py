@@ -24,6 +24,7 @@ from karpenter.cloud.errors import (
     NodeClassNotReady,
 )
 from karpenter.controllers.notyet import NotYet
+from karpenter.controllers.patience import LAUNCH, answer
 from karpenter.core.effects import (
     Amend,
     Announce,
@@ -216,7 +217,7 @@ class Performer:
     async def _launch(self, effect: Launch) -> None:
         claim = effect.claim
         try:
-            machine = await self._cloud.launch(claim)
+            machine = await answer(self._cloud.launch(claim), within=LAUNCH)
         except CloudError as error:
             failure = _failure(error)
             log.warning("machine.not_launched", nodeclaim=claim.name, error=str(error))
@@ -234,7 +235,7 @@ class Performer:
 
     async def _terminate(self, effect: Terminate) -> None:
         try:
-            await self._cloud.terminate(effect.provider_id)
+            await answer(self._cloud.terminate(effect.provider_id))
         except MachineNotFound:
             log.info("machine.gone", provider_id=effect.provider_id, because=effect.because)
             await self.perform(effect.gone)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.errors import MachineNotFound
+from karpenter.controllers.patience import answer
 from karpenter.core.lifecycle.amending import has_finalizer
 from karpenter.core.lifecycle.initialize import is_ready
 from karpenter.core.lifecycle.terminate import Leaving, blocking, terminate
@@ -68,7 +69,7 @@ class NodeTermination:
         if is_ready(node):
             return False
         try:
-            await self._cloud.get(node.spec.provider_id)
+            await answer(self._cloud.get(node.spec.provider_id))
         except MachineNotFound:
             return True
         return False
