@@ -26,6 +26,7 @@ COMMANDS: dict[str, Entry] = {
     "local": Entry("karpenter.cli.local:local", "Run a small Kubernetes cluster on this machine."),
     "manifests": Entry("karpenter.cli.manifests:manifests", "Print the objects that install the operator."),
     "plan": Entry("karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."),
+    "replay": Entry("karpenter.cli.replay:replay", "Make recorded decisions again, and compare."),
     "run": Entry("karpenter.cli.run:run", "Run the operator."),
     "simulate": Entry("karpenter.cli.simulate:simulate", "Live through made-up days, with faults."),
     "validate": Entry("karpenter.cli.validate:validate", "Check manifests before a cluster sees them."),

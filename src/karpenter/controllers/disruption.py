@@ -7,6 +7,7 @@ waiting for a replacement never stops anybody from thinking. All judgement is in
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -136,7 +137,8 @@ class Disruption:
             )
             nominated, buffered = self._store.nominated(now), self._buffered()
             verdict = await self._worker.run(
-                lambda: propose(
+                partial(
+                    propose,
                     view,
                     catalog,
                     now=now,
@@ -180,7 +182,8 @@ class Disruption:
         view, now = self._store.view(), self._clock.now()
         nominated, buffered = self._store.nominated(now), self._buffered()
         return await self._worker.run(
-            lambda: confirm(
+            partial(
+                confirm,
                 command,
                 view,
                 catalog,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -164,7 +165,8 @@ class Provisioner:
         self.search = Search(f"{self.decisions:08x}", len(self._waiting), started)
         try:
             decision = await self._worker.run(
-                lambda: provision(
+                partial(
+                    provision,
                     view,
                     catalog,
                     now=now,

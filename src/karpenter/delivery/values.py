@@ -128,6 +128,10 @@ _SETTINGS: Final = (
         "settings.consolidationPayback", "1h", "Time in which a saving must pay for the pods it moves. Ours."
     ),
     Knob("settings.evictionPrice", "0.001", "What evicting an ordinary pod costs, in dollars. Ours."),
+    Knob(
+        "settings.flightRecord", "", "File for what is seen, decided and done; mount a volume for it. Ours."
+    ),
+    Knob("settings.flightRecordSize", "268435456", "Bytes after which a new one is begun. Ours."),
     Knob("settings.featureGates.reservedCapacity", True, "Use capacity reservations. Beta."),
     Knob("settings.featureGates.nodeRepair", False, "Replace nodes that are unhealthy. Alpha."),
     Knob(

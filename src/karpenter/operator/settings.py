@@ -259,6 +259,13 @@ SETTINGS: Final = (
     Setting(
         "eviction-price", "0.001", "what evicting an ordinary pod is taken to cost, in dollars", _number(0.0)
     ),
+    Setting("flight-record", "", "file to write what is seen, decided and done to; empty means none", str),
+    Setting(
+        "flight-record-size",
+        "268435456",
+        "bytes after which a new flight record is begun; the one before is kept",
+        _integer(1, 2**50),
+    ),
 )
 """Every setting, in the order in which they are documented."""
 

@@ -55,12 +55,13 @@ from karpenter.controllers.static import StaticDeprovisioning, StaticProvisionin
 from karpenter.controllers.termination import NodeTermination
 from karpenter.controllers.watching import Watches
 from karpenter.controllers.wishes import PodWishes
-from karpenter.controllers.worker import Inline, Threaded
+from karpenter.controllers.worker import Inline, Recorded, Threaded
 from karpenter.core.state.store import Store
 from karpenter.kube.client import Client
 from karpenter.kube.recorder import Recorder
 from karpenter.operator.classes import class_targets
 from karpenter.operator.concurrency import COMMON, EVICTION, LIFECYCLE, TERMINATION
+from karpenter.operator.flight import flight_recorder
 from karpenter.operator.meaning import options_of, policy_of, rules_of
 from karpenter.operator.settings import Settings
 from karpenter.telemetry.metrics import Metrics, ProviderLabels
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.aio.tasks import Work
     from karpenter.controllers.loop import Round
+    from karpenter.controllers.worker import Worker
     from karpenter.core.state.store import Event
     from karpenter.core.state.view import NodeClass
 
@@ -114,7 +116,10 @@ class Operator:
         self.departures = Departures(WorkQueue(backoff=_PODS, bucket=TokenBucket(rate=100, burst=1000)))
         self.outcomes = Outcomes(WorkQueue(backoff=_PODS))
         self.watches: Watches | None = None
-        self._worker = Threaded() if parts.threads else Inline()
+        self._worker: Worker = Threaded() if parts.threads else Inline()
+        self.flight = flight_recorder(settings, self.store, cloud.node_classes, clock)
+        if self.flight is not None:
+            self._worker = Recorded(self._worker, self.flight)
         self._loops: list[Loop] = []
         self._rounds: list[Round] = []
         self._tasks: dict[str, Work] = {}
@@ -144,6 +149,8 @@ class Operator:
             departures=self.departures,
             outcomes=self.outcomes,
         )
+        if self.flight is not None:
+            self.performer.subscribe(self.flight.done)
         self._make_controllers()
         self._make_gated()
         self._make_gauges()
@@ -163,6 +170,8 @@ class Operator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._supervisor.stop()
+        if self.flight is not None:
+            self.flight.close()
 
     @property
     def synced(self) -> bool:

@@ -29,8 +29,9 @@ _STATED: Final = {
     "CONSOLIDATION_STRATEGY": "consolidationStrategy",
     "CONSOLIDATION_PAYBACK": "consolidationPayback",
     "EVICTION_PRICE": "evictionPrice",
+    "FLIGHT_RECORD_SIZE": "flightRecordSize",
 }
-_GIVEN: Final = {"SCHEDULER_CONFIG": "schedulerConfig"}
+_GIVEN: Final = {"SCHEDULER_CONFIG": "schedulerConfig", "FLIGHT_RECORD": "flightRecord"}
 _AWS_STATED: Final = {
     "ISOLATED_VPC": "isolatedVPC",
     "EKS_CONTROL_PLANE": "eksControlPlane",

@@ -1,0 +1,185 @@
+"""
+Making every decision of a record again.
+
+The state is built up line by line as the operator's was; each question is put to the same function of the
+core, and the answer compared with the one that was given. An answer that was cut short by time is made again
+but not held against anybody.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from karpenter.core.state.store import Store
+from karpenter.telemetry.flight.catalogs import CatalogReader
+from karpenter.telemetry.flight.lines import DECODER, FORMAT, Answered, Asked, Begun, Done, Sold
+from karpenter.telemetry.flight.objects import event_of
+from karpenter.telemetry.flight.questions import Origin, call_of, origin_of, outcome_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from karpenter.core.disruption.command import Command
+    from karpenter.telemetry.flight.lines import Line
+
+_MOST_DIFFERENCES: Final = 20
+_ABSENT: Final = "nothing"
+
+
+class Unreadable(ValueError):  # noqa: N818  says what is wrong
+    """A line that does not belong in a record."""
+
+    def __init__(self, number: int, problem: str) -> None:
+        super().__init__(f"line {number}: {problem}")
+        self.number = number
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A place where two answers differ."""
+
+    place: str
+    recorded: str
+    replayed: str
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision that was made again."""
+
+    number: int
+    question: str
+    at: datetime
+    result: Literal["same", "different", "cut short"]
+    summary: str
+    differences: tuple[Difference, ...] = ()
+
+
+class Replay:
+    """Reads one record."""
+
+    def __init__(self) -> None:
+        self._store: Store | None = None
+        self._catalogs = CatalogReader()
+        self._answers: dict[int, tuple[Asked, Any]] = {}
+        self._commands: dict[Origin, Command] = {}
+        self.version = ""
+        """The version that wrote the record."""
+
+        self.torn = False
+        """Whether the last line is not whole: the writer died over it."""
+
+    def run(self, lines: Iterable[bytes]) -> Iterator[Replayed]:
+        """
+        Yield every decision that was answered, made again.
+
+        Raises:
+            Unreadable: naming the line.
+        """
+        before: tuple[int, bytes] | None = None
+        for here in enumerate(lines, start=1):
+            if before is not None:
+                yield from self._take(*before)
+            before = here
+        if before is None:
+            raise Unreadable(1, "there is nothing in the record")
+        if before[1].endswith(b"\n"):
+            yield from self._take(*before)
+        else:
+            self.torn = True
+
+    def _take(self, number: int, text: bytes) -> Iterator[Replayed]:
+        try:
+            line = DECODER.decode(text)
+            yield from self._read(line, number)
+        except (msgspec.DecodeError, KeyError, IndexError, UnicodeDecodeError) as error:
+            raise Unreadable(number, f"{type(error).__name__}: {error}") from error
+
+    def _read(self, line: Line, number: int) -> Iterator[Replayed]:
+        match line:
+            case Begun():
+                self._begin(line, number)
+            case _ if self._store is None:
+                raise Unreadable(number, "a record begins with what it is, and this does not")
+            case Sold():
+                self._catalogs.read(line)
+            case Asked():
+                self._ask(line, self._store)
+            case Answered():
+                yield self._compare(line)
+            case Done():
+                return
+            case _:
+                self._store.apply(event_of(line))
+
+    def _begin(self, line: Begun, number: int) -> None:
+        if line.format != FORMAT:
+            raise Unreadable(number, f"a record of format {line.format}; this version reads {FORMAT}")
+        self.version = line.version
+        self._store = Store(serves=line.serves)
+        self._catalogs = CatalogReader()
+
+    def _ask(self, line: Asked, store: Store) -> None:
+        store.unmark(store.marked)
+        store.mark(line.marked)
+        origin = origin_of(line.given)
+        if origin is not None and origin not in self._commands:
+            # It was proposed then and is not now: a difference that was shown there already has consequences.
+            self._answers[line.number] = (line, {"command": "was not proposed"})
+            return
+        call = call_of(
+            line.question,
+            store.view(),
+            self._catalogs[line.catalog],
+            line.given,
+            command=self._commands[origin] if origin is not None else None,
+        )
+        result = call(now=line.now)
+        if commands := getattr(result, "commands", ()):
+            self._commands = {Origin(line.number, place): each for place, each in enumerate(commands)}
+        self._answers[line.number] = (line, outcome_of(result))
+
+    def _compare(self, line: Answered) -> Replayed:
+        asked, ours = self._answers.pop(line.number)
+        theirs = msgspec.json.decode(line.outcome)
+        found = tuple(_differences(theirs, ours, ""))[:_MOST_DIFFERENCES]
+        return Replayed(
+            number=line.number,
+            question=asked.question,
+            at=asked.now,
+            result="same" if not found else "cut short" if line.cut else "different",
+            summary=_summary(theirs),
+            differences=found,
+        )
+
+
+def _differences(theirs: Any, ours: Any, place: str) -> Iterator[Difference]:
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        for key in dict.fromkeys([*theirs, *ours]):
+            yield from _differences(
+                theirs.get(key, _ABSENT), ours.get(key, _ABSENT), f"{place}.{key}" if place else key
+            )
+    elif isinstance(theirs, list) and isinstance(ours, list):
+        for number in range(max(len(theirs), len(ours))):
+            pair = [each[number] if number < len(each) else _ABSENT for each in (theirs, ours)]
+            yield from _differences(pair[0], pair[1], f"{place}[{number}]")
+    elif theirs != ours:
+        yield Difference(place, _text(theirs), _text(ours))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _summary(outcome: dict[str, Any]) -> str:
+    """Return what was decided, in a few words."""
+    if "claims" in outcome:
+        new, placed = len(outcome["claims"]), sum(map(len, outcome["placed"].values()))
+        return f"{new} new machines, {placed} pods on nodes, {len(outcome['refusals'])} refused"
+    if "commands" in outcome:
+        going = sum(len(each["candidates"]) for each in outcome["commands"])
+        return f"{going} machines to go, {len(outcome['kept'])} kept"
+    if "confirmed" in outcome:
+        return f"confirmed for {len(outcome['candidates'])} machines"
+    return f"rejected: {outcome['rejected']['message']}"
