@@ -9,6 +9,7 @@ from rich.console import Console
 from karpenter.cli.demo import demo
 from karpenter.cli.tour.scenes import SCENES, Machine, Outcome, Picture
 from karpenter.cli.tour.screen import Screen, summary
+from karpenter.local.aws.needs import NotInstalled
 
 
 def test_the_tour_holds_what_it_promises() -> None:
@@ -19,6 +20,30 @@ def test_the_tour_holds_what_it_promises() -> None:
     assert result.output.count("held") == len(SCENES)
     assert "kubectl scale deployment inflate --replicas 10" in result.output
     assert "no machines" in result.output
+
+
+def test_the_tour_on_the_embedded_aws() -> None:
+    """The provider of production keeps the same promises there, and three more of its own."""
+    result = CliRunner().invoke(demo, ["--provider", "aws", "--speed", "0"], catch_exceptions=False)
+
+    assert result.exit_code == 0, result.output
+    assert result.output.count("held") == len(SCENES) + 3
+    for scene in ("release-ami", "the NodePool buys spot", "interrupt"):
+        assert scene in result.output
+
+
+def test_without_the_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has not installed what imitates AWS is told how to."""
+
+    def refuse() -> None:
+        raise NotInstalled(("moto",))
+
+    monkeypatch.setattr("karpenter.local.aws.needs.check_needs", refuse)
+
+    result = CliRunner().invoke(demo, ["--provider", "aws", "--speed", "0"])
+
+    assert result.exit_code == 2
+    assert "hint: pip install 'karpenter[local-aws]'" in result.output
 
 
 def _picture(pods: int) -> Picture:

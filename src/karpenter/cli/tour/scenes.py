@@ -14,7 +14,7 @@ from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.core.model.resources import CPU, parse_resources, pod_requests
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from karpenter.cli.tour.stage import Stage
 
@@ -88,12 +88,14 @@ def _all_run(replicas: int) -> Callable[[Picture, Picture], bool]:
     return lambda now, _: now.running == replicas and not now.waiting
 
 
-def _cheaper(replicas: int) -> Callable[[Picture, Picture], bool]:
-    def holds(now: Picture, before: Picture) -> bool:
-        settled = all(machine.state == "ready" for machine in now.machines)
-        return settled and now.running == replicas and not now.waiting and now.hourly < 0.7 * before.hourly
+def settled(now: Picture, replicas: int) -> bool:
+    """Say whether so many pods run, none waits, and every machine is ready."""
+    ready = all(machine.state == "ready" for machine in now.machines)
+    return ready and now.running == replicas and not now.waiting
 
-    return holds
+
+def _cheaper(replicas: int) -> Callable[[Picture, Picture], bool]:
+    return lambda now, before: settled(now, replicas) and now.hourly < 0.7 * before.hourly
 
 
 def _nothing_left(now: Picture, _: Picture) -> bool:
@@ -130,15 +132,17 @@ SCENES = (
 )
 
 
-async def perform(stage: Stage) -> AsyncIterator[tuple[Scene, Picture] | Outcome]:
+async def perform(
+    stage: Stage, scenes: Iterable[Scene] = SCENES, *, tick: float = TICK
+) -> AsyncIterator[tuple[Scene, Picture] | Outcome]:
     """Play every scene; yield a picture per tick, and how each scene ended."""
     start = stage.clock.monotonic()
-    for scene in SCENES:
+    for scene in scenes:
         began = stage.clock.monotonic()
         before = await look(stage, start)
         await scene.act(stage)
         while True:
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(tick)
             picture = await look(stage, start)
             yield scene, picture
             took = stage.clock.monotonic() - began
@@ -171,7 +175,7 @@ async def look(stage: Stage, start: float) -> Picture:
                 labels[INSTANCE_TYPE],
                 labels.get(ZONE, ""),
                 labels.get(CAPACITY_TYPE, ""),
-                _price(stage, labels),
+                stage.sky.price(labels),
                 sum(held) / room if room else 0.0,
                 len(held),
                 _state(claim.metadata.deletion_timestamp is not None, claim.status.conditions),
@@ -181,7 +185,7 @@ async def look(stage: Stage, start: float) -> Picture:
     running = sum(1 for pod in live if pod.status.phase == "Running")
     hourly = sum(machine.price for machine in machines)
     seconds = stage.clock.monotonic() - start
-    return Picture(seconds, tuple(machines), running, len(live) - running, hourly, stage.machines())
+    return Picture(seconds, tuple(machines), running, len(live) - running, hourly, stage.sky.machines())
 
 
 def _state(leaving: bool, conditions: tuple[object, ...]) -> str:
@@ -192,13 +196,3 @@ def _state(leaving: bool, conditions: tuple[object, ...]) -> str:
         if name in done:
             return state
     return "launching"
-
-
-def _price(stage: Stage, labels: dict[str, str]) -> float:
-    kind = stage.catalog.by_name[labels[INSTANCE_TYPE]]
-    prices = [
-        offering.price
-        for offering in kind.offerings
-        if offering.zone == labels.get(ZONE) and offering.capacity_type == labels.get(CAPACITY_TYPE)
-    ]
-    return min(prices, default=0.0)

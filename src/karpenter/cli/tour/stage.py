@@ -1,8 +1,8 @@
 """
-The stage of the demo: an embedded cluster, a cloud in memory, and the operator between them.
+The stage of the demo: an embedded cluster, a cloud above it, and the operator between them.
 
-All in one process and one event loop, under a clock of its own; nothing listens anywhere and
-nothing is left behind. The operator is the one that runs in production.
+All in one process and one event loop, under a clock of its own; nothing is left behind. The operator is the
+one that runs in production. Which cloud it is, is up to the :mod:`.sky`.
 """
 
 from __future__ import annotations
@@ -13,69 +13,64 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from karpenter.api.cluster import Event
 from karpenter.api.crd.definitions import DEFINITIONS, render
-from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.base.aio.virtual import VirtualClock
-from karpenter.cloud.catalogs.load import load_catalog
-from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider
-from karpenter.cloud.kwok.seams import ObjectClasses, ObjectNodes
+from karpenter.cli.tour.sky import KwokSky
 from karpenter.kube.patch import MergePatch
 from karpenter.kube.target import untyped
 from karpenter.local.cluster import LocalCluster
-from karpenter.operator.doors import Objects
 from karpenter.operator.settings import parse_settings
 from karpenter.operator.wiring import Operator, Parts
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from karpenter.cli.tour.sky import Sky
+
 _CRDS: Final = untyped(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", kind="CustomResourceDefinition", namespaced=False
 )
-_CLUSTER: Final = "demo"
-_CLASS: Final = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 NAMESPACE: Final = "default"
+
+
+def requirements(*bought: str) -> list[dict[str, Any]]:
+    """Return what the pool of the tour buys: Linux on amd64, in these ways."""
+    wanted = {"kubernetes.io/os": ["linux"], "kubernetes.io/arch": ["amd64"]}
+    wanted["karpenter.sh/capacity-type"] = list(bought)
+    return [{"key": key, "operator": "In", "values": values} for key, values in wanted.items()]
 
 
 class Stage:
     """Everything the demo needs. Entering builds it up; leaving takes it down."""
 
-    def __init__(self, *, seed: int = 1) -> None:
+    def __init__(self, sky: Sky | None = None, *, seed: int = 1) -> None:
         self.clock = VirtualClock()
-        self.catalog = load_catalog("kwok")
+        self.sky: Sky = sky or KwokSky()
         self._seed = seed
         self._cluster = LocalCluster(self.clock, seed=seed)
         self.client = self._cluster.client
-        self._cloud = KwokCloud(
-            self.catalog,
-            nodes=ObjectNodes(Objects(self._cluster.connect("kwok"))),
-            clock=self.clock,
-            chance=Random(seed),  # noqa: S311  the demo's dice, not a secret
-            behaviour=Behaviour(launch=2.0),
-        )
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._cluster)
-        self._stack.push_async_callback(self._cloud.close)
+        enter = self._stack.enter_async_context
+        await enter(self._cluster)
         for each in DEFINITIONS:
             await self.client.create(_CRDS, render(each))
-        await self.client.create(KWOKNodeClass, {"metadata": {"name": "default"}})
         client = self._cluster.connect("karpenter")
-        provider = KwokProvider(self._cloud, classes=ObjectClasses(Objects(client)), cluster=_CLUSTER)
+        provider = await enter(self.sky.begin(self._cluster, client, clock=self.clock, seed=self._seed))
         parts = Parts(
             client=client,
             cloud=provider,
             settings=parse_settings({}),
             clock=self.clock,
-            chance=Random(self._seed),  # noqa: S311  likewise
+            chance=Random(self._seed),  # noqa: S311  the demo's dice, not a secret
             threads=False,
         )
-        await self._stack.enter_async_context(Operator(parts))
+        await enter(Operator(parts))
         return self
 
     async def __aexit__(
@@ -85,15 +80,13 @@ class Stage:
 
     async def apply_pool(self) -> None:
         """Create the NodePool of the tour: Linux on amd64, bought on demand, consolidated soon."""
-        wanted = {"kubernetes.io/os": ["linux"], "kubernetes.io/arch": ["amd64"]}
-        wanted["karpenter.sh/capacity-type"] = ["on-demand"]
-        requirements = [{"key": key, "operator": "In", "values": values} for key, values in wanted.items()]
+        template = {"nodeClassRef": dict(self.sky.node_class), "requirements": requirements("on-demand")}
         await self.client.create(
             NodePool,
             {
                 "metadata": {"name": "default"},
                 "spec": {
-                    "template": {"spec": {"nodeClassRef": _CLASS, "requirements": requirements}},
+                    "template": {"spec": template},
                     "disruption": {"consolidateAfter": "5s", "budgets": [{"nodes": "100%"}]},
                 },
             },
@@ -141,7 +134,3 @@ class Stage:
     async def events(self) -> list[Event]:
         """Return what was announced so far."""
         return list((await self.client.list(Event)).items)
-
-    def machines(self) -> int:
-        """Return how many machines really exist."""
-        return len(self._cloud.control.machines(_CLUSTER))
