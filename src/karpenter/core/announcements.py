@@ -185,7 +185,11 @@ def repair_blocked(node: Node, problem: str) -> Announce:
 def disruption_blocked(item: Resource, problem: str) -> Announce:
     """Tell a node or claim what keeps it from being disrupted."""
     return Announce(
-        about=about(item), reason="DisruptionBlocked", message=problem, same_as=(item.kind, item.name)
+        about=about(item),
+        reason="DisruptionBlocked",
+        message=problem,
+        same_as=(item.kind, item.name),
+        minor=True,
     )
 
 
@@ -208,6 +212,7 @@ def unconsolidatable(item: Resource, problem: str) -> Announce:
         message=problem,
         same_as=(item.kind, item.name),
         quiet_for=15 * _MINUTE,
+        minor=True,
     )
 
 

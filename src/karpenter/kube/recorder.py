@@ -103,9 +103,9 @@ class Recorder:
         self._tidy(now)
         if now < self._quiet_until.get(occurrence.key, 0.0):
             return False
-        self._quiet_until[occurrence.key] = now + occurrence.quiet_for
         if occurrence.minor and self._waiting.qsize() >= WAITING // 2:
             return False
+        self._quiet_until[occurrence.key] = now + occurrence.quiet_for
         bucket = self._limits.get(occurrence.reason)
         if bucket is not None and not bucket.try_take():
             return False

@@ -243,6 +243,8 @@ async def test_what_matters_little_is_left_out_first(toy: Toy, chance: Random) -
     for number in range(WAITING // 2):
         recorder.publish(evicted(message=f"{number}"))
 
-    assert not recorder.publish(msgspec.structs.replace(minor, message="another"))
+    another = msgspec.structs.replace(minor, message="another")
+    assert not recorder.publish(another)
+    assert another.key not in recorder._quiet_until
     assert recorder.publish(evicted(message="one more"))
     assert recorder.dropped == 0

@@ -1,0 +1,196 @@
+"""
+The operator beside its cluster, over HTTP: how fast pods that wait get machines, and what holding them costs.
+
+Three scenes. In the first a thousand pods wait when the first NodePool appears: half of them small, half
+large, as in the scale-out that Karpenter's own gate is about, with machines that take a second to launch. In
+the second an operator starts on a cluster of a thousand nodes and twenty thousand pods. In the third nothing
+happens there any longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from benchmarks.crowd import fill
+from benchmarks.stage import cluster, operator
+from benchmarks.table import Table, count, seconds, size
+from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod
+from karpenter.api.workloads import Deployment
+from karpenter.base.aio.bucket import TokenBucket
+from karpenter.base.clock import SystemClock
+from karpenter.kube.client import Client
+from karpenter.kube.http import HttpTransport
+from karpenter.kube.kubeconfig import find_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from benchmarks.stage import Operator, Usage
+
+PODS: Final = 1_000
+NODES: Final = 1_000
+CROWD: Final = 20_000
+IDLE: Final = 30.0
+"""Seconds for which the operator is watched doing nothing."""
+
+SMALL: Final = {"cpu": "900m", "memory": "3100Mi"}
+LARGE: Final = {"cpu": "3500m", "memory": "28Gi"}
+REF: Final = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
+POOL: Final[dict[str, Any]] = {
+    "metadata": {"name": "default"},
+    "spec": {
+        "disruption": {
+            "consolidateAfter": "30s",
+            "consolidationPolicy": "WhenEmptyOrUnderutilized",
+            "budgets": [{"nodes": "100%"}],
+        },
+        "template": {
+            "spec": {
+                "nodeClassRef": REF,
+                "expireAfter": "Never",
+                "requirements": [
+                    {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                    {"key": "karpenter.kwok.sh/instance-size", "operator": "Lt", "values": ["32"]},
+                ],
+            }
+        },
+    },
+}
+
+
+class ScaledOut(NamedTuple):
+    """What a thousand pods took."""
+
+    claims: float
+    running: float
+    machines: int
+    usage: Usage
+
+
+class Held(NamedTuple):
+    """What a large cluster takes."""
+
+    leading: float
+    after_start: Usage
+    idle: float
+    """Share of a core."""
+
+    after_idle: Usage
+
+
+def suite() -> Table:
+    """Return how fast the operator is, and what it takes."""
+    out, held = scale_out(), hold()
+    rows = (
+        (f"{PODS:,} pending pods: NodePool applied to all NodeClaims created", seconds(out.claims), "3 s"),
+        (f"{PODS:,} pending pods: NodePool applied to all running", seconds(out.running), "30 s"),
+        ("  machines launched", count(out.machines), ""),
+        ("  memory of the operator, at most", size(out.usage.most), "200 MiB"),
+        ("  processor time of the operator", seconds(out.usage.cpu), ""),
+        (f"{NODES:,} nodes, {CROWD:,} pods: start to leading and synced", seconds(held.leading), "10 s"),
+        ("  memory of the operator, at most", size(held.after_idle.most), "512 MiB"),
+        ("  memory of the operator, at rest", size(held.after_idle.now), "512 MiB"),
+        (f"  share of a core over {IDLE:g} s at rest", f"{held.idle:.1%}", "10%"),
+    )
+    notes = (
+        "wall time; cluster, operator and client are three processes on one machine and talk over HTTP",
+        "machines take 1 s to launch and 0.2 s to report; batching waits 1 s for more pods, as by default",
+        "half of the pods ask for 900m and 3100Mi, half for 3500m and 28Gi",
+    )
+    return Table("the operator", ("case", "measured", "goal"), rows, notes)
+
+
+def scale_out() -> ScaledOut:
+    """Let a thousand pods wait, and then a NodePool appear."""
+    with cluster() as where, operator(where, KWOK_LAUNCH_LATENCY="1s") as ours:
+        return asyncio.run(_scale_out(where, ours))
+
+
+def hold() -> Held:
+    """Start on a large cluster, and rest."""
+    with cluster(load=_load, alive=False) as where, operator(where) as ours:
+        return asyncio.run(_hold(ours))
+
+
+async def _scale_out(where: Path, ours: Operator) -> ScaledOut:
+    await ours.leads()
+    async with _client(where) as client:
+        await client.create(KWOKNodeClass, {"metadata": {"name": "default"}})
+        for name, requests in (("small", SMALL), ("large", LARGE)):
+            await client.create(Deployment, _deployment(name, requests, PODS // 2), namespace="default")
+        await _until(lambda: _unschedulable(client), PODS)
+        await asyncio.sleep(15)  # let the operator find out that there is nothing to be done, and rest
+        began = time.monotonic()
+        await client.create(NodePool, POOL)
+        claims = await _until(lambda: _claimed(client), PODS) - began
+        running = await _until(lambda: _running(client), PODS) - began
+        machines = len((await client.list(NodeClaim)).items)
+    return ScaledOut(claims, running, machines, ours.usage())
+
+
+async def _hold(ours: Operator) -> Held:
+    leading = await ours.leads()
+    await asyncio.sleep(30)  # what a start brings with it
+    before, began = ours.usage(), time.monotonic()
+    await asyncio.sleep(IDLE)
+    after = ours.usage()
+    idle = (after.cpu - before.cpu) / (time.monotonic() - began)
+    return Held(leading, before, idle, after)
+
+
+async def _load(client: Client) -> None:
+    await fill(client, nodes=NODES, pods=CROWD, pool=POOL)
+
+
+def _deployment(name: str, requests: dict[str, str], replicas: int) -> dict[str, Any]:
+    container = {"name": "main", "image": "pause", "resources": {"requests": requests}}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+@asynccontextmanager
+async def _client(where: Path) -> AsyncIterator[Client]:
+    clock = SystemClock()
+    found = await find_cluster(environ={}, clock=clock, kubeconfig=str(where))
+    transport = HttpTransport(found.endpoint, found.credentials)
+    try:
+        yield Client(transport, chance=Random(1), bucket=TokenBucket(rate=1e9, burst=1e9))  # noqa: S311  jitter
+    finally:
+        await transport.close()
+
+
+async def _until(look: Callable[[], Awaitable[int]], wanted: int, within: float = 120.0) -> float:
+    """Look until so many are there, and return when that was."""
+    began = time.monotonic()
+    while (found := await look()) < wanted:
+        if time.monotonic() - began > within:
+            raise TimeoutError(f"{found} of {wanted} after {within:g} s")
+        await asyncio.sleep(0.1)
+    return time.monotonic()
+
+
+async def _unschedulable(client: Client) -> int:
+    return sum(
+        any(each.reason == "Unschedulable" for each in pod.status.conditions)
+        for pod in (await client.list(Pod)).items
+    )
+
+
+async def _claimed(client: Client) -> int:
+    """Return for how many pods there are claims."""
+    claims = (await client.list(NodeClaim)).items
+    return sum(int(str(each.spec.resources.requests.get("pods", "0"))) for each in claims)
+
+
+async def _running(client: Client) -> int:
+    return sum(pod.status.phase == "Running" for pod in (await client.list(Pod)).items)
