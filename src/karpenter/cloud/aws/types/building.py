@@ -57,6 +57,9 @@ class Builder:
         self._traits = traits
         self._prices = prices
         self._interner = interner
+        self._held_by: dict[str, list[CapacityReservation]] = {}
+        for each in traits.reservations:
+            self._held_by.setdefault(each.instance_type, []).append(each)
 
     def build(
         self, sold: SoldType, zones: frozenset[str], *, discovered: int | None = None
@@ -67,7 +70,7 @@ class Builder:
         Raises:
             BadExpression: an expression of the class comes to nothing for this type.
         """
-        reservations = [each for each in self._traits.reservations if each.instance_type == sold.name]
+        reservations = self._held_by.get(sold.name, [])
         offerings = tuple(self._offerings(sold, zones, reservations))
         if not offerings:
             return None

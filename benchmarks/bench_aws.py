@@ -1,0 +1,250 @@
+"""
+All of EC2 as a catalogue, and 500 machines launched on the embedded AWS.
+
+The catalogue is that of every instance type in three zones, on demand, at spot and reserved. Records of
+instance types are those that DescribeInstanceTypes answers with; reading the answer itself is the SDK's work
+and is not measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import tracemalloc
+from collections import Counter
+from datetime import UTC, datetime
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from benchmarks.measure import measure
+from benchmarks.table import Table, count, seconds, size
+from karpenter.api.ec2.status import CapacityReservation
+from karpenter.api.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
+from karpenter.api.meta import ObjectMeta
+from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClassReference, NodeRequirement
+from karpenter.api.wire import convert
+from karpenter.base.aio.virtual import VirtualClock, run_virtual
+from karpenter.cloud.aws.assembly import assemble
+from karpenter.cloud.aws.calls import LIMITS, READING, Aws
+from karpenter.cloud.aws.settings import read_settings
+from karpenter.cloud.aws.types.sold import sold_type
+from karpenter.cloud.aws.types.traits import Traits
+from karpenter.cloud.aws.types.unavailable import Place
+from karpenter.cloud.catalogs.ec2 import asking
+from karpenter.cloud.catalogs.ec2.records import usable
+from karpenter.local.aws.estate import DISCOVERY
+from karpenter.local.aws.room import Reach
+from karpenter.local.aws.server import EmbeddedAws
+from karpenter.local.aws.site import Site
+from karpenter.testing.cluster_objects import ObjectsInMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karpenter.cloud.aws.assembly import Assembled
+    from karpenter.cloud.aws.types.sold import SoldType
+
+MACHINES: Final = 500
+CLUSTER: Final = "bench"
+NOW: Final = datetime(2026, 6, 1, tzinfo=UTC)
+_ZONES: Final = {"us-west-2a": "usw2-az2", "us-west-2b": "usw2-az1", "us-west-2c": "usw2-az3"}
+
+
+def suite() -> Table:
+    """Return what the catalogue costs, and which calls launching takes."""
+    with EmbeddedAws() as server:
+        rows = (*_catalogue(server), *_launching(server))
+    notes = (
+        "goals: the catalogue within 1 s and 60 MiB, nothing new within 50 ms",
+        "calls are those of one burst; a bucket of EC2 is a rate per second and how much it takes at once",
+    )
+    return Table("aws", ("what", "amount", "cost", "memory"), rows, notes)
+
+
+class _Recorded(Aws):
+    """Asks AWS, and notes when each call was sent, in virtual time."""
+
+    def __init__(self, clients: Any, clock: VirtualClock) -> None:
+        super().__init__(clients)
+        self._clock = clock
+        self.sent: list[tuple[str, float]] = []
+
+    def _call(self, service: str, operation: str, parameters: Any) -> dict[str, Any]:
+        if service == "ec2":
+            self.sent.append((operation, self._clock.monotonic()))
+        return super()._call(service, operation, parameters)
+
+
+def _catalogue(server: EmbeddedAws) -> Iterator[tuple[str, ...]]:
+    site = Site(server, cluster=CLUSTER)
+    records = [each for each in asking.instance_types(site.clients.by_name["ec2"]) if usable(each)]
+    yield from run_virtual(_catalogue_of(site, records), start=NOW)
+    site.close()
+
+
+async def _catalogue_of(site: Site, records: list[Any]) -> list[tuple[str, ...]]:
+    aws = Aws(site.clients)
+    made = _assembled(aws, VirtualClock())
+    await made.shop.refresh()
+    await made.prices.refresh_spot(NOW)
+    aws.close()
+    catalogs, shop = made.provider.parts.catalogs, made.shop
+    traits = _traits(shop.types)
+    first = catalogs.catalog(traits, node_class="default")
+    offerings = sum(len(kind.offerings) for kind in first.types)
+
+    def build() -> object:
+        catalogs._known.clear()  # noqa: SLF001  as if prices had changed
+        return catalogs.catalog(traits, node_class="default")
+
+    def learn() -> bool:
+        found = {each.name: each for each in map(sold_type, records)}
+        return found == shop.types
+
+    built = measure(build, rounds=3)
+    held = _held(build)
+    same = measure(lambda: catalogs.catalog(traits, node_class="default"))
+    learned = measure(learn, rounds=3)
+    sold_out = measure(lambda: _sold_out(made, traits))
+    return [
+        ("catalogue made", f"{count(len(first.types))} types", seconds(built.seconds), size(held)),
+        ("  with offerings", count(offerings), "", ""),
+        ("asked again, nothing new", "1", seconds(same.seconds), size(same.peak)),
+        ("types told again, the same", count(len(records)), seconds(learned.seconds), size(learned.peak)),
+        ("one offering sold out", "1", seconds(sold_out.seconds), size(sold_out.peak)),
+    ]
+
+
+def _held(build: Any) -> int:
+    """Return the memory that one catalogue holds, beyond what there was before it."""
+    build()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        kept = build()
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+        del kept
+    finally:
+        tracemalloc.stop()
+    return held
+
+
+def _sold_out(made: Assembled, traits: Traits) -> object:
+
+    made.unavailable.mark([Place("m5.large", "us-west-2a", "spot")])
+    made.provider.parts.catalogs.catalog(traits, node_class="default")
+    made.unavailable._until.clear()  # noqa: SLF001  as if three minutes had passed
+    return made.provider.parts.catalogs.catalog(traits, node_class="default")
+
+
+def _traits(types: Any) -> Traits:
+    """Return a class that may use all of EC2, with a reservation of every type in every zone."""
+    return Traits(
+        region="us-west-2",
+        family_name="AL2023",
+        zone_ids=_ZONES,
+        subnets={zone: (f"subnet-{zone}",) for zone in _ZONES},
+        reservations=tuple(_reservations(types.values())),
+    )
+
+
+def _reservations(types: Any) -> Iterator[CapacityReservation]:
+    kind: SoldType
+    for number, kind in enumerate(types):
+        for zone in _ZONES:
+            yield CapacityReservation(
+                id=f"cr-{number}{zone[-1]}",
+                availability_zone=zone,
+                instance_match_criteria="targeted",
+                instance_type=kind.name,
+                owner_id="012345678901",
+            )
+
+
+def _assembled(aws: Aws, clock: VirtualClock, objects: ObjectsInMemory | None = None) -> Assembled:
+    return assemble(
+        aws,
+        read_settings(CLUSTER, {"KUBERNETES_VERSION": "1.33", "DISABLE_DRY_RUN": "true"}),
+        objects=objects or ObjectsInMemory(),
+        clock=clock,
+        chance=Random(1),  # noqa: S311  dice of a benchmark
+        long_poll=0,
+    )
+
+
+def _launching(server: EmbeddedAws) -> Iterator[tuple[str, ...]]:
+    site = Site(server, cluster=CLUSTER)
+    site.serve(Reach(cluster=CLUSTER, endpoint="https://bench.example", authority="Q0E="))
+    yield from run_virtual(_launched(site), start=NOW)
+    site.close()
+
+
+async def _launched(site: Site) -> list[tuple[str, ...]]:
+    clock, objects = VirtualClock(), ObjectsInMemory()
+    aws = _Recorded(site.clients, clock)
+    made = _assembled(aws, clock, objects)
+    await made.shop.refresh()
+    await made.prices.refresh_spot(NOW)
+    wanted = _class(site)
+    resolved = await made.resolver.resolve(wanted)
+    objects.put(msgspec.structs.replace(wanted, status=resolved.status))
+    await made.provider.list()
+    aws.sent.clear()
+    began = clock.monotonic()
+    machines = await asyncio.gather(*(made.provider.launch(_claim(number)) for number in range(MACHINES)))
+    spent = clock.monotonic() - began
+    launched = Counter(name for name, _ in aws.sent)
+    await asyncio.gather(*(made.provider.terminate(each.provider_id) for each in machines))
+    aws.close()
+    ended = Counter(name for name, _ in aws.sent) - launched
+    over = _over(aws.sent)
+    return [
+        ("machines launched", count(len({each.provider_id for each in machines})), seconds(spent), ""),
+        *((f"  calls of {name}", count(number), "", "") for name, number in sorted(launched.items())),
+        ("machines ended", count(MACHINES), "", ""),
+        *((f"  calls of {name}", count(number), "", "") for name, number in sorted(ended.items())),
+        ("calls above the buckets of EC2", count(over), "", ""),
+    ]
+
+
+def _over(sent: list[tuple[str, float]]) -> int:
+    """Return how many calls came when the bucket of their sort was empty."""
+    left: dict[tuple[float, float], tuple[float, float]] = {}
+    over = 0
+    for name, at in sorted(sent, key=lambda each: each[1]):
+        rate, burst = LIMITS.get(name, READING)
+        tokens, since = left.get((rate, burst), (burst, at))
+        tokens = min(burst, tokens + (at - since) * rate)
+        over += int(tokens < 1)
+        left[rate, burst] = (max(0.0, tokens - 1), at)
+    return over
+
+
+def _class(site: Site) -> EC2NodeClass:
+    terms = [{"tags": {DISCOVERY: site.cluster}}]
+    spec = {
+        "role": site.estate.role,
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": terms,
+        "securityGroupSelectorTerms": terms,
+    }
+    return EC2NodeClass(
+        metadata=ObjectMeta(name="default", uid="class", generation=1), spec=convert(spec, EC2NodeClassSpec)
+    )
+
+
+def _claim(number: int) -> NodeClaim:
+    reference = NodeClassReference(group="karpenter.k8s.aws", kind="EC2NodeClass", name="default")
+    wanted = (
+        NodeRequirement(key="karpenter.sh/capacity-type", operator="In", values=("spot",)),
+        NodeRequirement(key="karpenter.k8s.aws/instance-category", operator="In", values=("c", "m", "r")),
+    )
+    return NodeClaim(
+        metadata=ObjectMeta(
+            name=f"claim-{number}", uid=f"uid-{number}", labels={"karpenter.sh/nodepool": "default"}
+        ),
+        spec=NodeClaimSpec(node_class_ref=reference, requirements=wanted),
+    )
