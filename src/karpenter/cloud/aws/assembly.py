@@ -9,6 +9,7 @@ import msgspec
 from karpenter.base.clock import Clock
 from karpenter.cloud.aws.calls import Aws
 from karpenter.cloud.aws.chores.every import every_chore
+from karpenter.cloud.aws.classes.book import ClassBook
 from karpenter.cloud.aws.classes.rehearsing import Rehearsal, Stage
 from karpenter.cloud.aws.classes.resolver import Finders, Resolver
 from karpenter.cloud.aws.cluster import Cluster
@@ -47,6 +48,7 @@ class Assembled(msgspec.Struct, frozen=True, kw_only=True):
     aws: Aws
     settings: AwsSettings
     objects: ClusterObjects
+    classes: ClassBook
     clock: Clock
     meters: Meters
     provider: AwsProvider
@@ -82,7 +84,7 @@ def assemble(
     A simulation passes a `long_poll` of zero: its time stands still while AWS is waited for. `version` asks
     the API server for its version; without it, EKS is asked.
     """
-    monotonic, meters = clock.monotonic, Meters()
+    monotonic, meters, classes = clock.monotonic, Meters(), ClassBook(objects)
     cluster = Cluster(aws, settings, objects, monotonic=monotonic, version=version)
     shifts = Shifts(aws, cluster, clock=clock)
     shop, prices = Shop(aws), Prices(aws, isolated=settings.isolated_vpc)
@@ -156,6 +158,7 @@ def assemble(
         settings=settings,
         region=aws.region,
         objects=objects,
+        classes=classes,
         cluster=cluster,
         shop=shop,
         catalogs=catalogs,
@@ -171,6 +174,7 @@ def assemble(
         aws=aws,
         settings=settings,
         objects=objects,
+        classes=classes,
         clock=clock,
         meters=meters,
         provider=AwsProvider(parts, duties=lambda office, roster: every_chore(made, office, roster)),

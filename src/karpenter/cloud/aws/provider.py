@@ -19,6 +19,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.overlay import NodeOverlay
 from karpenter.cloud.aws import drift
 from karpenter.cloud.aws.chores.claims import lacks_partition
+from karpenter.cloud.aws.classes.book import ClassBook
 from karpenter.cloud.aws.cluster import Cluster
 from karpenter.cloud.aws.instances import Instances, instance_id
 from karpenter.cloud.aws.interruption.queue import Queue
@@ -85,6 +86,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     settings: AwsSettings
     region: str
     objects: ClusterObjects
+    classes: ClassBook
     cluster: Cluster
     shop: Shop
     catalogs: Catalogs
@@ -158,7 +160,7 @@ class AwsProvider:
     async def catalog(self, pool: NodePool) -> Catalog:
         """Return everything that a pool may buy, what failed lately marked as not available."""
         name = pool.spec.template.spec.node_class_ref.name
-        node_class = await self.parts.objects.get(EC2NodeClass, name)
+        node_class = await self.parts.classes.get(name)
         if node_class is None:
             raise NodeClassNotReady(node_class=name, because="it does not exist")
         _, catalog = await self._sold_to(node_class)
@@ -167,7 +169,7 @@ class AwsProvider:
     async def drift(self, claim: NodeClaim) -> str:
         """Return why a machine is not what its class asks for, in the order of what matters most."""
         instance = await self._instance(claim.status.provider_id)
-        node_class = await self.parts.objects.get(EC2NodeClass, claim.spec.node_class_ref.name)
+        node_class = await self.parts.classes.get(claim.spec.node_class_ref.name)
         if node_class is None:
             return ""
         reason = drift.class_drift(claim, node_class)
@@ -187,6 +189,7 @@ class AwsProvider:
         """Return what is to be done for the cluster while the operator leads."""
         self.parts.meters.use(office.metrics)
         self._roster = Roster(office.view)
+        self.parts.classes.follow()
         return tuple(self._duties(office, self._roster))
 
     async def interruptions(self) -> tuple[Interruption, ...]:
@@ -236,7 +239,7 @@ class AwsProvider:
 
     async def _ready_class(self, claim: NodeClaim) -> EC2NodeClass:
         name = claim.spec.node_class_ref.name
-        found = await self.parts.objects.get(EC2NodeClass, name)
+        found = await self.parts.classes.get(name)
         if found is None or found.metadata.deletion_timestamp is not None:
             raise InsufficientCapacity(because=f"node class {name} does not exist, or is being deleted")
         ready = next((each for each in found.status.conditions if each.type == "Ready"), None)
@@ -284,7 +287,7 @@ class AwsProvider:
         return tuple(machines)
 
     async def _known(self, node_class: str) -> tuple[Traits, Catalog] | None:
-        found = await self.parts.objects.get(EC2NodeClass, node_class) if node_class else None
+        found = await self.parts.classes.get(node_class) if node_class else None
         if found is None:
             return None
         try:

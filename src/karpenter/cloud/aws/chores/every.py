@@ -33,6 +33,7 @@ def every_chore(made: Assembled, office: Office, roster: Roster) -> Iterator[Dut
     reachable = None if settings.isolated_vpc else made.profiles
     yield NodeClassCare(
         objects=objects,
+        classes=made.classes,
         view=view,
         resolver=made.resolver,
         rehearsal=made.rehearsal,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.ec2.status import EC2NodeClassStatus
     from karpenter.api.meta import Resource
+    from karpenter.cloud.aws.classes.book import ClassBook
     from karpenter.cloud.aws.classes.rehearsing import Rehearsal
     from karpenter.cloud.aws.classes.resolver import Resolver
     from karpenter.cloud.aws.launch.templates import Templates
@@ -57,6 +58,7 @@ class NodeClassCare:
         self,
         *,
         objects: ClusterObjects,
+        classes: ClassBook,
         view: Callable[[], ClusterView],
         resolver: Resolver,
         rehearsal: Rehearsal,
@@ -66,6 +68,7 @@ class NodeClassCare:
     ) -> None:
         """Without `profiles`, IAM cannot be reached, and what is there stays there."""
         self._objects = objects
+        self._classes = classes
         self._view = view
         self._resolver = resolver
         self._rehearsal = rehearsal
@@ -78,8 +81,10 @@ class NodeClassCare:
         """Return the class that an event is about, also if only one of its claims is gone."""
         del before
         item = event.object
-        if isinstance(item, NodeClass) and isinstance(event, Put):
-            yield item.name
+        if isinstance(item, NodeClass):
+            self._classes.changed(item.name)
+            if isinstance(event, Put):
+                yield item.name
         elif isinstance(item, NodeClaim) and isinstance(event, Gone):
             yield item.spec.node_class_ref.name
 

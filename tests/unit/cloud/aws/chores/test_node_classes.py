@@ -26,6 +26,7 @@ def care(made: Assembled, *claims: NodeClaim) -> NodeClassCare:
     """Return what looks after classes, in a cluster with these claims."""
     return NodeClassCare(
         objects=made.objects,
+        classes=made.classes,
         view=seen(*claims),
         resolver=made.resolver,
         rehearsal=made.rehearsal,

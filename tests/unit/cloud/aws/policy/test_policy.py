@@ -104,6 +104,7 @@ class Life:
         await ProfileCollection(profiles=made.profiles, objects=made.objects, view=seen()).look()
         care = NodeClassCare(
             objects=made.objects,
+            classes=made.classes,
             view=seen(),
             resolver=made.resolver,
             rehearsal=made.rehearsal,
