@@ -48,6 +48,8 @@ class Setting(msgspec.Struct, frozen=True):
     default: str
     help: str
     parse: Callable[[str], Any]
+    ours: bool = False
+    """Whether users of other operators of this name do not know it."""
 
     @property
     def variable(self) -> str:
@@ -243,28 +245,42 @@ SETTINGS: Final = (
         "price",
         "price: look for the cheapest machines; greedy: fill the fewest, first come first served",
         _choice("price", "greedy"),
+        ours=True,
     ),
     Setting(
         "consolidation-strategy",
         "global",
         "global: look for the best set of machines to remove; classic: the order and limits that users know",
         _choice("global", "classic"),
+        ours=True,
     ),
     Setting(
         "consolidation-payback",
         "1h",
         "time in which a saving must pay for the pods it moves; 0s does not ask",
         _duration,
+        ours=True,
     ),
     Setting(
-        "eviction-price", "0.001", "what evicting an ordinary pod is taken to cost, in dollars", _number(0.0)
+        "eviction-price",
+        "0.001",
+        "what evicting an ordinary pod is taken to cost, in dollars",
+        _number(0.0),
+        ours=True,
     ),
-    Setting("flight-record", "", "file to write what is seen, decided and done to; empty means none", str),
+    Setting(
+        "flight-record",
+        "",
+        "file to write what is seen, decided and done to; empty means none",
+        str,
+        ours=True,
+    ),
     Setting(
         "flight-record-size",
         "268435456",
         "bytes after which a new flight record is begun; the one before is kept",
         _integer(1, 2**50),
+        ours=True,
     ),
 )
 """Every setting, in the order in which they are documented."""
