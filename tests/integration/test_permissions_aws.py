@@ -1,0 +1,84 @@
+"""What the chart grants on AWS is what the operator does there."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.node import Node
+from karpenter.api.nodepool import NodePool
+from karpenter.base.aio.bucket import TokenBucket
+from karpenter.base.aio.virtual import run_virtual
+from karpenter.delivery.chart import manifests
+from karpenter.delivery.filling import Release
+from karpenter.delivery.overrides import values_of
+from karpenter.kube.client import Client
+from karpenter.kube.inprocess import InProcess
+from tests.integration.aws_world import AwsWorld
+from tests.integration.calls import Grant, Recording, granted
+from tests.integration.test_aws import apply, scale
+
+if TYPE_CHECKING:
+    import pytest
+
+    from karpenter.local.cluster import LocalCluster
+
+
+def grants(cloud: str) -> set[Grant]:
+    """Return what the chart grants in the whole cluster to an operator on a cloud."""
+    values = values_of([], [f"settings.clusterName=test,settings.cloudProvider={cloud}"])
+    objects = manifests(Release(values=values), definitions=False)
+    return granted(next(each["rules"] for each in objects if each["kind"] == "ClusterRole"))
+
+
+def record(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> Recording:
+    """Remember the calls of the operator that will be started."""
+    recording = Recording(InProcess(cluster.server))
+    others = cluster.connect
+
+    def connect(agent: str) -> Client:
+        if agent != "karpenter":
+            return others(agent)
+        return Client(
+            recording,
+            chance=Random(1),  # noqa: S311  jitter
+            bucket=TokenBucket(rate=1e9, burst=1e9),
+        )
+
+    monkeypatch.setattr(cluster, "connect", connect)
+    return recording
+
+
+def test_least_privilege_on_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call is granted, and what is granted for AWS alone is needed there."""
+
+    async def scenario() -> set[Grant]:
+        world = AwsWorld()
+        recording = record(world.cluster, monkeypatch)
+        async with world:
+            await apply(world)
+            await scale(world, 2)
+            await world.settled(2)
+            [node] = await world.nodes()
+            await world.client.delete(Node, node.name)
+
+            async def moved() -> bool:
+                return node.name not in {each.name for each in await world.nodes()}
+
+            await world.until(moved)
+            await world.client.delete(NodePool, "default")
+            await world.client.delete(EC2NodeClass, "default")
+
+            async def gone() -> bool:
+                return not (await world.client.list(EC2NodeClass)).items
+
+            await world.until(gone, within=600)
+        return {Grant(*grant[:3]) for grant, _ in recording.calls}
+
+    used = run_virtual(scenario())
+    only_here = grants("aws") - grants("kwok")
+
+    assert used - grants("aws") == set()
+    assert only_here - used == set()
+    assert Grant("create", "", "nodes") not in grants("aws")
