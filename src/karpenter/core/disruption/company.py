@@ -10,6 +10,7 @@ Refuses to know nodes, and whether a pod really matters in the end: the solver c
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from karpenter.core.scheduling.relax import required_apart
@@ -57,6 +58,12 @@ class Company:
         return tuple(
             self._running[number] for number in sorted(found) if self._running[number].pod.key not in but
         )
+
+    def moved(self, running: Sequence[Located]) -> Company:
+        """Return the same pods in the same order, some of them on other nodes."""
+        found = copy(self)
+        found._running = running  # noqa: SLF001  one of us
+        return found
 
     def _note_refusals(self, number: int, spec: PodSpec) -> None:
         for term in required_apart(spec):

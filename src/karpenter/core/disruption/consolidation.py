@@ -8,6 +8,7 @@ Balanced also weigh the saving against the pods that move.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -72,11 +73,16 @@ class Consolidation:
         self._spot_to_spot = spot_to_spot
         self._most = most_replacements
 
-    def decide(self, candidates: Sequence[Candidate]) -> Command | Refused:
-        """Return the command to remove these machines, or why they stay."""
-        found = self._decide(candidates, by_price=False)
+    def decide(self, candidates: Sequence[Candidate], *, afresh: bool = False) -> Command | Refused:
+        """
+        Return the command to remove these machines, or why they stay.
+
+        `afresh` looks at once for the cheapest machines instead of the fewest.
+        """
+        found = self._decide(candidates, by_price=afresh)
         if (
-            isinstance(found, Refused)
+            not afresh
+            and isinstance(found, Refused)
             and found.code == "NoSaving"
             and self._most > 1
             and len(candidates) <= _FEW
@@ -84,6 +90,15 @@ class Consolidation:
             dearer = found
             found = self._decide(candidates, by_price=True)
             return dearer if isinstance(found, Refused) else found
+        return found
+
+    def after(self, command: Command) -> Consolidation | None:
+        """Return what decides about the others once a command is carried out; None when nobody can."""
+        simulator = self._simulator.after(command)
+        if simulator is None:
+            return None
+        found = copy(self)
+        found._simulator = simulator  # noqa: SLF001  one of us
         return found
 
     def _decide(self, candidates: Sequence[Candidate], *, by_price: bool) -> Command | Refused:

@@ -37,7 +37,7 @@ def allows(node: NewNode, capacity_type: str) -> bool:
 def only(node: NewNode, capacity_type: str) -> NewNode | None:
     """Return a new node that is bought only this way, or None when it cannot be."""
     fitting = _fitting(node)
-    flags = np.array([way == capacity_type for way in fitting.universe.ways], bool)
+    flags = fitting.universe.bought(capacity_type)
     return _narrowed(node, fitting.bits() & to_bits(flags))
 
 
@@ -90,7 +90,7 @@ def _worst(universe: Universe, bits: Bits) -> NDArray[np.float64]:
     worst = np.full(len(universe.types), np.inf)
     settled = np.zeros(len(universe.types), bool)
     for way in _WAYS:
-        mine = flags & np.array([each == way for each in universe.ways], bool)
+        mine = flags & universe.bought(way)
         dearest = np.full(len(universe.types), -np.inf)
         np.maximum.at(dearest, universe.owner[mine], universe.price[mine])
         found = np.isfinite(dearest) & ~settled

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from karpenter.core.state.view import ClusterView
 
 
-_MOST_REPLACEMENTS: Final = 8
+_MOST_REPLACEMENTS: Final = 100
 _ANY_TAINT: Final = Toleration(operator="Exists")
 
 
@@ -205,14 +206,15 @@ class _Pass:
         headroom = self._headroom(UNDERUTILIZED)
         ready = [c for c in self._survey.candidates if not c.is_empty and not self._not_yet(c)]
         self._note_budget(ready, headroom)
-        consolidation = self._consolidation()
+        consolidation = self._consolidation
         if self._rules.strategy == "classic":
-            command = classic.consolidate(ready, consolidation, headroom, self._stop)
+            known = classic.consolidate(ready, consolidation, headroom, self._stop)
+            found = [known] if known is not None else []
         else:
-            command = search.consolidate(
+            found = search.consolidate(
                 ready, consolidation, self._simulator, lambda: self._headroom(UNDERUTILIZED), self._stop
             )
-        return [command] if command is not None and self._is_worth_it(command) else []
+        return [command for command in found if self._is_worth_it(command)]
 
     def _is_worth_it(self, command: Command) -> bool:
         """Whether a saving pays for what it moves and does not undo an earlier command."""
@@ -237,12 +239,14 @@ class _Pass:
     def _stop(self) -> bool:
         return self._rules.stop is not None and self._rules.stop()
 
+    @cached_property
     def _consolidation(self) -> Consolidation:
+        known = {c.name: c.cost for c in (*self._survey.candidates, *self._survey.eventual)}
         totals: dict[str, PoolTotals] = {}
         for node in self._nodes:
             if node.pool and not node.is_leaving:
                 had = totals.get(node.pool, PoolTotals(0.0, 0.0))
-                cost = moving_cost(pod for pod in node.pods if runs_again(pod))
+                cost = known.get(node.name) or moving_cost(pod for pod in node.pods if runs_again(pod))
                 price = price_of(node, self._catalog) or 0.0
                 totals[node.pool] = PoolTotals(had.price + price, had.cost + cost)
         most = 1 if self._rules.strategy == "classic" else _MOST_REPLACEMENTS
@@ -290,7 +294,7 @@ class _Pass:
     def _kept(self, commands: Sequence[Command]) -> Iterable[Kept]:
         gone = {name for command in commands for name in command.candidates}
         by_name = {c.name: c for c in (*self._survey.eventual, *self._survey.candidates)}
-        consolidation, explained = self._consolidation(), 0
+        consolidation, explained = self._consolidation, 0
         for node in self._nodes:
             if not node.is_managed or node.node is None or node.name in gone:
                 continue

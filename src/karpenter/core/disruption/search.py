@@ -1,15 +1,17 @@
 """
-A consolidation that looks at the whole cluster: the set of machines whose going saves most.
+A consolidation that looks at the whole cluster: the machines whose going saves most, wave by wave.
 
-Several proposals are made: a sweep over all machines, groups of the most wasteful machines
-packed together anew, and, on small clusters, the classic prefix. Each is decided exactly by
-the solver, and the one with the best balance of saving and moving wins. Whatever is found
-first is valid, so the search can be stopped at any time.
+First go machines whose pods fit on others, as a sweep over all of them has found. Then those
+that are dearest for what they hold are taken apart in groups, and their pods packed anew by
+price. Each group is decided exactly by the solver, about the cluster as it will be after the
+groups before it, and is a command of its own. On small clusters the classic search is asked as
+well, and whatever saves most wins. What was found is valid at any time, so the search can be
+stopped whenever it has to be.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from karpenter.core.disruption import classic
 from karpenter.core.disruption.command import Command
@@ -27,8 +29,27 @@ _SMALL: Final = 40
 """Up to so many candidates the classic search is asked as well."""
 
 _GROUPS: Final = (2, 3, 5, 8, 13, 21)
-_MOVING: Final = 0.1
+_TOGETHER: Final = 16
+"""So many machines are taken apart and packed anew at once."""
+
+_PATIENCE: Final = 3
+"""Groups in a row that are not worth it, after which the search ends."""
+
+_MOVING: Final = 0.2
 """What moving a pod is taken to cost, as a share of what a pod costs per hour on average."""
+
+
+class Scales(NamedTuple):
+    """Weighs what a command saves against what it moves."""
+
+    rate: float
+    costs: dict[str, float]
+
+    def value(self, commands: Sequence[Command]) -> float:
+        """Return what commands are worth."""
+        return sum(
+            each.saving - self.rate * sum(self.costs[name] for name in each.candidates) for each in commands
+        )
 
 
 def consolidate(
@@ -37,45 +58,90 @@ def consolidate(
     simulator: Simulator,
     headrooms: Callable[[], Headroom],
     stop: Callable[[], bool],
-) -> Command | None:
-    """Return the best command that was found."""
+) -> list[Command]:
+    """Return the best commands that were found; they can be carried out together, in this order."""
     pods = sum(candidate.cost for candidate in candidates)
     rate = _MOVING * sum(c.price or 0.0 for c in candidates) / pods if pods else 0.0
-    best: Command | None = None
-    costs = {c.name: c.cost for c in candidates}
-    for found in _found(candidates, consolidation, simulator, headrooms, stop):
-        if best is None or _value(found, rate, costs) > _value(best, rate, costs) + 1e-12:
-            best = found
+    scales = Scales(rate, {c.name: c.cost for c in candidates})
+    movable = [c for c in candidates if simulator.is_movable(c)]
+    if not movable:
+        return []
+    best = _wave(movable, consolidation, simulator, headrooms, scales=scales, stop=stop)
+    if len(movable) <= _SMALL:
+        for found in _few(movable, consolidation, headrooms, stop):
+            if scales.value([found]) > scales.value(best) + 1e-12:
+                best = [found]
     return best
 
 
-def _value(command: Command, rate: float, costs: dict[str, float]) -> float:
-    return command.saving - rate * sum(costs[name] for name in command.candidates)
-
-
-def _found(
-    candidates: Sequence[Candidate],
+def _wave(
+    movable: Sequence[Candidate],
     consolidation: Consolidation,
     simulator: Simulator,
     headrooms: Callable[[], Headroom],
+    *,
+    scales: Scales,
+    stop: Callable[[], bool],
+) -> list[Command]:
+    """Return everything that pays and that budgets allow at once."""
+    fleet = Fleet(simulator.as_it_is(), movable)
+    commands: list[Command] = []
+    here: Consolidation | None = consolidation
+    headroom = headrooms()
+    swept = next(_decided(fleet.sweep(headrooms(), stop), consolidation, stop), None)
+    if swept is not None:
+        commands.append(swept)
+        here = consolidation.after(swept)
+    ranked = fleet.by_waste(scales.rate)
+    _use_up(headroom, ranked, commands)
+    failures = 0
+    while here is not None and failures < _PATIENCE and not stop():
+        settled = {name for each in commands for name in (*each.candidates, *each.moves.values())}
+        group = headroom.within(c for c in ranked if c.name not in settled)[:_TOGETHER]
+        if not group:
+            break
+        found = _worthwhile(group, here, scales) or _worthwhile(group[: len(group) // 2], here, scales)
+        if found is None:
+            failures += 1
+        else:
+            commands.append(found)
+            _use_up(headroom, group, [found])
+            here, failures = here.after(found), 0
+        ranked = ranked[ranked.index(group[-1]) + 1 :]
+    return commands
+
+
+def _worthwhile(group: Sequence[Candidate], consolidation: Consolidation, scales: Scales) -> Command | None:
+    """Return the command that packs these machines anew, if it is worth what it moves."""
+    found = consolidation.decide(group, afresh=True) if group else None
+    return found if isinstance(found, Command) and scales.value([found]) > 0 else None
+
+
+def _use_up(headroom: Headroom, candidates: Sequence[Candidate], commands: Sequence[Command]) -> None:
+    gone = {name for each in commands for name in each.candidates}
+    for each in candidates:
+        if each.name in gone:
+            headroom.take(each)
+
+
+def _few(
+    movable: Sequence[Candidate],
+    consolidation: Consolidation,
+    headrooms: Callable[[], Headroom],
     stop: Callable[[], bool],
 ) -> Iterator[Command]:
-    movable = [c for c in candidates if simulator.is_movable(c)]
-    if not movable:
-        return
-    fleet = Fleet(simulator.as_it_is(), movable)
-    yield from _decided(fleet.sweep(headrooms(), stop), consolidation, stop)
-    if len(movable) <= _SMALL:
-        known = classic.consolidate(movable, consolidation, headrooms(), stop)
-        if known is not None:
-            yield known
-        for candidate in sorted(movable, key=lambda c: (-c.worth, c.name)):
-            if headrooms().allows(candidate) and not stop():
-                yield from _decided([candidate], consolidation, stop)
-    ranked = headrooms().within(sorted(movable, key=lambda c: (-c.worth, c.name)))
+    """Yield what else can be done with a few machines: the classic answer, each alone, the worst together."""
+    ranked = sorted(movable, key=lambda c: (-c.worth, c.name))
+    known = classic.consolidate(movable, consolidation, headrooms(), stop)
+    if known is not None:
+        yield known
+    allowed = headrooms().within(ranked)
+    for candidate in ranked:
+        if headrooms().allows(candidate) and not stop():
+            yield from _decided([candidate], consolidation, stop)
     for size in _GROUPS:
-        if size <= len(ranked) and not stop():
-            yield from _decided(ranked[:size], consolidation, stop)
+        if size <= len(allowed) and not stop():
+            yield from _decided(allowed[:size], consolidation, stop)
 
 
 def _decided(

@@ -9,13 +9,14 @@ pods that none of them could meet) is left out of the question, which changes no
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.core.disruption.company import Company
-from karpenter.core.disruption.rooms import Rooms, least
+from karpenter.core.disruption.rooms import least
+from karpenter.core.disruption.standing import Standing
 from karpenter.core.model.resources import pod_requests
 from karpenter.core.scheduling.intake.buffers import virtual_pods
 from karpenter.core.scheduling.intake.intake import assemble
@@ -29,12 +30,17 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.intake.intake import Policy
     from karpenter.core.scheduling.problem import Existing, Options, Problem
     from karpenter.core.state.guards import Guards
     from karpenter.core.state.nodes import StateNode
     from karpenter.core.state.view import ClusterView
+
+
+_EFFORT: Final = 10
+"""Rounds of improvement for each question about new machines; there are many questions."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,49 +75,50 @@ class Simulator:
         if policy.buffers:
             pending += virtual_pods(view)
         moving = [pod for candidate in movable for pod in candidate.movable]
-        self._homes = {pod.key: candidate.name for candidate in movable for pod in candidate.movable}
         options = msgspec.structs.replace(options, packing="greedy", prove=False, reserved="fallback")
         intake = assemble(
             view, catalog, nodes=nodes, pods=[*pending, *moving], options=options, policy=policy
         )
-        self._base = intake.problem
         self._turned_away = {refusal.pod: refusal for refusal in intake.turned_away}
         starting = {node.name for node in nodes if node.is_managed and not node.is_initialized}
-        self._for_savings = _quieted(self._base.nodes, quiet | starting)
-        self._for_drift = _quieted(self._base.nodes, frozenset(starting))
+        self._quiet, self._starting = quiet | starting, frozenset(starting)
         self._order = {candidate.name: number for number, candidate in enumerate(movable)}
-        self._moving = {pod.key: pod for pod in self._base.pods if pod.key in self._homes}
-        self._waiting = tuple(pod for pod in self._base.pods if pod.key not in self._homes)
-        self._staying = tuple(Located(pod, self._homes[key]) for key, pod in self._moving.items())
-        self._running = (*self._base.located, *self._staying)
-        self._rooms = Rooms(self._base.nodes)
+        homes = {pod.key: candidate.name for candidate in movable for pod in candidate.movable}
+        found = {pod.key: pod for pod in intake.problem.pods if pod.key in homes}
+        staying = (Located(pod, homes[key]) for key, pod in found.items())
+        self._standing = Standing(
+            problem=intake.problem,
+            moving=found,
+            waiting=tuple(pod for pod in intake.problem.pods if pod.key not in homes),
+            running=(*intake.problem.located, *staying),
+        )
         self._least: dict[str, Mapping[str, int]] = {}
+        self._by_price = msgspec.structs.replace(
+            options, packing="price", effort=min(options.effort, _EFFORT)
+        )
 
     def as_it_is(self) -> Problem:
         """Return the cluster with every pod in its place, and all pods that could move as pods to place."""
+        standing = self._standing
         return msgspec.structs.replace(
-            self._base,
-            pods=tuple(self._moving.values()),
-            nodes=self._for_savings,
-            located=self._running,
-            moved=frozenset(self._homes),
+            standing.problem,
+            pods=tuple(standing.moving.values()),
+            nodes=_quieted(standing.problem.nodes, self._quiet),
+            located=standing.running,
+            moved=frozenset(standing.moving),
         )
 
     def is_movable(self, candidate: Candidate) -> bool:
         """Return whether none of a machine's pods was turned away before looking for a place."""
         return not any(pod.key in self._turned_away for pod in candidate.movable)
 
-    @cached_property
-    def _company(self) -> Company:
-        return Company(self._running, self._base.spread_defaults)
-
-    @cached_property
-    def _wanted_anyway(self) -> int:
-        """How many new machines the pods that wait need while every machine stays."""
-        if not self._waiting:
-            return 0
-        problem = msgspec.structs.replace(self._base, pods=self._waiting, located=self._running)
-        return len(solve(problem).new_nodes)
+    def after(self, command: Command) -> Simulator | None:
+        """Return the cluster as it will be once a command is carried out; None when nobody can tell."""
+        if not self._standing.foretells(command):
+            return None
+        found = copy(self)
+        found._standing = self._standing.after(command)  # noqa: SLF001  one of us
+        return found
 
     def without(
         self, candidates: Sequence[Candidate], *, savings: bool = True, by_price: bool = False
@@ -122,21 +129,21 @@ class Simulator:
         `savings` keeps pods off quiet nodes; `by_price` looks for the cheapest new machines
         instead of the fewest.
         """
+        standing, base = self._standing, self._standing.problem
         gone = {candidate.name for candidate in candidates}
         moving = frozenset(pod.key for candidate in candidates for pod in candidate.movable)
-        base = self._base
-        nodes = self._for_savings if savings else self._for_drift
         ordered = sorted(candidates, key=lambda candidate: self._order[candidate.name])
-        leaving = (self._moving.get(pod.key) for candidate in ordered for pod in candidate.movable)
-        pods = (*self._waiting, *(pod for pod in leaving if pod is not None))
+        leaving = (standing.moving.get(pod.key) for candidate in ordered for pod in candidate.movable)
+        pods = (*standing.waiting, *(pod for pod in leaving if pod is not None))
+        roomy = standing.rooms.with_room(self._least_of(candidates), without=gone | standing.gone)
         problem = msgspec.structs.replace(
             base,
             pods=pods,
-            nodes=tuple(nodes[at] for at in self._rooms.with_room(self._least_of(candidates), without=gone)),
+            nodes=_quieted([base.nodes[at] for at in roomy], self._quiet if savings else self._starting),
             places=tuple(place for place in base.places if place.name not in gone),
-            located=self._company.of(pods, but=moving),
+            located=standing.company.of(pods, but=moving),
             moved=moving,
-            options=msgspec.structs.replace(base.options, packing="price") if by_price else base.options,
+            options=self._by_price if by_price else base.options,
         )
         plan = solve(problem)
         stranded = [refusal for refusal in plan.refusals if refusal.pod in moving]
@@ -148,14 +155,21 @@ class Simulator:
             stranded=tuple(stranded),
         )
 
+    @cached_property
+    def _wanted_anyway(self) -> int:
+        """How many new machines the pods that wait need while every machine stays."""
+        standing = self._standing
+        problem = msgspec.structs.replace(standing.problem, pods=standing.waiting, located=standing.running)
+        return len(solve(problem).new_nodes)
+
     def _least_of(self, candidates: Sequence[Candidate]) -> Mapping[str, int]:
         """Return the least that any pod of a question asks for, resource by resource."""
         found = [self._least_on(candidate) for candidate in candidates if candidate.movable]
-        return least([*found, *map(pod_requests, self._waiting)])
+        return least([*found, *map(pod_requests, self._standing.waiting)])
 
     def _least_on(self, candidate: Candidate) -> Mapping[str, int]:
         if candidate.name not in self._least:
-            mine = (pod for pod in candidate.movable if pod.key in self._moving)
+            mine = (pod for pod in candidate.movable if pod.key in self._standing.moving)
             self._least[candidate.name] = least(pod_requests(pod) for pod in mine)
         return self._least[candidate.name]
 

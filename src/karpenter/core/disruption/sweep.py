@@ -14,17 +14,20 @@ from __future__ import annotations
 
 from collections import Counter
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from karpenter.core.model.requirements import Requirements
+from karpenter.core.scheduling.bound import among_their_own, values
 from karpenter.core.scheduling.encode import Encoded
+from karpenter.core.scheduling.market import market
 from karpenter.core.scheduling.planner import entangled
+from karpenter.core.scheduling.proof import item_of
 from karpenter.core.scheduling.run import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,12 +35,9 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.headroom import Headroom
     from karpenter.core.scheduling.classes import PodClass
     from karpenter.core.scheduling.domains import Group
+    from karpenter.core.scheduling.market import Item
     from karpenter.core.scheduling.problem import Problem
     from karpenter.core.scheduling.wishes import Wish
-
-
-_FEW: Final = 24
-"""Destinations that are looked at before all of them are put in order."""
 
 
 class Trial(NamedTuple):
@@ -68,6 +68,10 @@ class Fleet:
                 if pod.key in homes:
                     self._load[homes[pod.key]][each.number] += 1
         self._open = np.ones(self._run.nodes.count, bool) & ~self._run.quiet
+        self._version = 0
+        """Rises whenever something is taken."""
+
+        self._fullest: dict[int, tuple[int, list[int]]] = {}
         self._suits: dict[int, NDArray[np.bool_]] = {}
         self._domains: dict[str, NDArray[np.object_]] = {}
         size = np.maximum(self._run.nodes.free.max(axis=1, initial=1), 1).astype(np.float64)
@@ -102,19 +106,49 @@ class Fleet:
             going.append(candidate)
         return going
 
+    def by_waste(self, rate: float) -> list[Candidate]:
+        """
+        Return the machines that may cost more than what they hold would elsewhere, the worst first.
+
+        Left out is what costs no more than the least that its pods must cost anywhere, each at
+        `rate` for moving. The order also minds what they would cost among their own kind.
+        """
+        least, alone = self._worth()
+        found = []
+        for at, candidate in self._candidates.items():
+            price, load = candidate.price or 0.0, self._load[at].items()
+            if price - sum(least[number] * count for number, count in load) > rate * candidate.cost:
+                # Neither is what the pods would cost in the end; half way between them comes close.
+                waste = price - sum((alone[number] + least[number]) / 2 * count for number, count in load)
+                found.append((waste / candidate.cost, candidate))
+        found.sort(key=lambda pair: (-pair[0], pair[1].name))
+        return [candidate for _, candidate in found]
+
+    def _worth(self) -> tuple[dict[int, float], dict[int, float]]:
+        """Return, per class, the least that a pod must cost, and what it costs among its own kind."""
+        run = self._run
+        items = {each.number: item_of(run, run.wishes[each.number]) for each in run.encoded.classes}
+        demand: Counter[Item] = Counter()
+        for each in run.encoded.classes:
+            demand[items[each.number]] += len(each.pods)
+        if not any(any(item.bits) for item in demand):
+            return dict.fromkeys(items, 0.0), dict.fromkeys(items, 0.0)
+        found = market(list(demand), list(demand.values()), run.templates)
+        least = dict(zip(demand, values(found).pod.tolist(), strict=True))
+        own = dict(zip(demand, among_their_own(found).tolist(), strict=True))
+        return {n: least[item] for n, item in items.items()}, {n: own[item] for n, item in items.items()}
+
     def trial(self, at: int) -> Trial | None:
         """Return what taking a machine away would save, or None when its pods have no place."""
         candidate = self._candidates[at]
         shifts: list[tuple[int, int, int]] = []
         taken: dict[int, NDArray[np.int64]] = {}
         leftover: Counter[int] = Counter()
-        self._open[at], was = False, self._open[at]
         for number, count in sorted(self._load[at].items(), key=lambda entry: self._rank(entry[0])):
             each = self._classes[number]
             left = self._shift(each, count, at, taken, shifts)
             if left:
                 leftover[number] = left
-        self._open[at] = was
         price = self._new_machine(leftover, at) if leftover else 0.0
         if price is None:
             return None
@@ -134,38 +168,33 @@ class Fleet:
         """Spread pods of a class over other machines; return how many found no room."""
         run = self._run
         wish = run.wishes[each.number][0]
-        fine = self._open & self._suiting(wish)
-        for key in entangled(run, wish):
-            column = self._column(key)
-            fine &= column == column[at]
-        fine &= run.nodes.with_room(each.want)
-        nodes = np.flatnonzero(fine)
-        if not len(nodes):
-            return count
-        for node in self._fullest_first(nodes):
+        columns = [self._column(key) for key in entangled(run, wish)]
+        asked = [(axis, amount) for axis, amount in enumerate(each.want) if amount > 0]
+        for node in self._with_room(each, wish):
+            if node == at or any(column[node] != column[at] for column in columns):
+                continue
             used = taken.get(node)
             free = run.nodes.free[:, node] if used is None else run.nodes.free[:, node] - used
-            most = min((f // w for f, w in zip(free.tolist(), each.want, strict=True) if w > 0), default=0)
-            most = min(most, wish.host_cap(node)) if most > 0 else 0
+            left = free.tolist()
+            most = min(count, wish.host_cap(node), *(left[axis] // amount for axis, amount in asked))
             if most <= 0 or not run.fits_ports(wish, node) or not run.fits_volumes(wish, node):
                 continue
-            some = min(most, count)
-            taken[node] = each.vector * some if used is None else used + each.vector * some
-            shifts.append((each.number, node, some))
-            count -= some
+            taken[node] = each.vector * most if used is None else used + each.vector * most
+            shifts.append((each.number, node, most))
+            count -= most
             if not count:
                 break
         return count
 
-    def _fullest_first(self, nodes: NDArray[np.int64]) -> Iterator[int]:
-        """Yield nodes from the fullest on; most callers need only the first few."""
-        spare = self._spare[nodes]
-        if len(nodes) > _FEW:
-            first = np.argpartition(spare, _FEW)[:_FEW]
-            yield from nodes[first[np.argsort(spare[first], kind="stable")]].tolist()
-            spare[first] = np.inf
-        order = np.argsort(spare, kind="stable")
-        yield from nodes[order[np.isfinite(spare[order])]].tolist()
+    def _with_room(self, each: PodClass, wish: Wish) -> list[int]:
+        """Return the open machines that suit a class and have room for one pod, the fullest first."""
+        known = self._fullest.get(each.number)
+        if known is None or known[0] != self._version:
+            fine = self._open & self._suiting(wish) & self._run.nodes.with_room(each.want)
+            nodes = np.flatnonzero(fine)
+            found: list[int] = nodes[np.argsort(self._spare[nodes], kind="stable")].tolist()
+            known = self._fullest[each.number] = (self._version, found)
+        return known[1]
 
     def _suiting(self, wish: Wish) -> NDArray[np.bool_]:
         found = self._suits.get(wish.of.number)
@@ -214,6 +243,7 @@ class Fleet:
 
     def _commit(self, at: int, trial: Trial) -> None:
         run = self._run
+        self._version += 1
         self._open[at] = False
         for number, node, count in trial.shifts:
             wish = run.wishes[number][0]

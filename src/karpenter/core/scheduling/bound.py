@@ -29,6 +29,7 @@ EQUAL_VALUES: Final = "equal values for all machines"
 _MOST_ITEMS: Final = 160
 """Beyond so many items the program is solved for a sample; the bound holds for all of them."""
 
+_PRIMAL: Final = 4
 _SAFETY: Final = 1e-9
 
 
@@ -69,14 +70,25 @@ def _dearest_alone(market: Market) -> float:
 
     However few its pods are, the machine under the first of them is bought whole.
     """
+    each, holds = _own_kind(market)
+    whole = np.where(holds, market.price[:, None], np.inf).min(axis=0)
+    alone = np.where(np.isfinite(whole), np.maximum(each * market.count, whole), 0.0)
+    return float(alone.max(initial=0.0)) * (1 - _SAFETY)
+
+
+def among_their_own(market: Market) -> NDArray[np.float64]:
+    """Return what one pod of each item costs on the best machine full of its equals; 0 if none fits."""
+    each, _ = _own_kind(market)
+    return np.where(np.isfinite(each), each, 0.0)
+
+
+def _own_kind(market: Market) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the share of a machine per pod of each item, whole pods on each, and which machines hold any."""
     with np.errstate(divide="ignore", invalid="ignore"):
         most = np.where(market.want > 0, market.room[:, None] / market.want, np.inf).min(axis=2)
     most = np.minimum(np.floor(most + 1e-9), market.cap)
     holds = market.fits & (most > 0)
-    each = np.where(holds, market.price[:, None] / np.maximum(most, 1.0), np.inf).min(axis=0)
-    whole = np.where(holds, market.price[:, None], np.inf).min(axis=0)
-    alone = np.where(np.isfinite(whole), np.maximum(each * market.count, whole), 0.0)
-    return float(alone.max(initial=0.0)) * (1 - _SAFETY)
+    return np.where(holds, market.price[:, None] / np.maximum(most, 1.0), np.inf).min(axis=0), holds
 
 
 def _worth(
@@ -183,6 +195,7 @@ def _program(market: Market, highspy: Any) -> NDArray[np.float64] | None:
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
+    solver.setOptionValue("simplex_strategy", _PRIMAL)  # several times as fast on many items
     solver.passModel(lp)
     solver.run()
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:

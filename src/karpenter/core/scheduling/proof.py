@@ -31,13 +31,14 @@ def lower_bound(run: Run, left: Mapping[int, int]) -> tuple[float, str]:
     for each in run.encoded.classes:
         count = len(each.pods) - left.get(each.number, 0)
         if count:
-            demand[_item(run, run.wishes[each.number])] += count
+            demand[item_of(run, run.wishes[each.number])] += count
     found = market(list(demand), list(demand.values()), run.templates)
     proof = values(found, _free(run) if run.nodes.count else None)
     return proof.bound, proof.method
 
 
-def _item(run: Run, wishes: Sequence[Wish]) -> Item:
+def item_of(run: Run, wishes: Sequence[Wish]) -> Item:
+    """Return the pods of a class as the market sees them."""
     bits = tuple(_usable(run, wishes, template) for template in run.templates)
     return Item(wishes[0].of.want, bits)
 

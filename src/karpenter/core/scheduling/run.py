@@ -24,8 +24,8 @@ from karpenter.core.scheduling.domains import Kind
 from karpenter.core.scheduling.limits import ledgers
 from karpenter.core.scheduling.nodekinds import NodeKinds, asked_keys
 from karpenter.core.scheduling.scarce import Reservations, falls_short, fitting, footing, variety
+from karpenter.core.scheduling.shelf import amounts_of
 from karpenter.core.scheduling.states import State, States
-from karpenter.core.scheduling.universe import amounts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -57,6 +57,7 @@ class Shelf:
         self.overdrawn = np.array([any(v < 0 for v in kind.allocatable.values()) for kind in types], bool)
         """Types that have less than nothing of something."""
 
+        self._bought: dict[str, NDArray[np.bool_]] = {}
         self._room: dict[tuple[str, ...], NDArray[np.int64]] = {}
         self._absent = absent
         self._sayings: dict[str, _Sayings] = {}
@@ -67,6 +68,14 @@ class Shelf:
         found = self._left.get(requirement)
         if found is None:
             found = self._left[requirement] = self.sayings(requirement.key).left(requirement)
+        return found
+
+    def bought(self, way: str) -> NDArray[np.bool_]:
+        """Return which offerings are bought in one way."""
+        found = self._bought.get(way)
+        if found is None:
+            found = self._bought[way] = np.array([each == way for each in self.ways], bool)
+            found.setflags(write=False)
         return found
 
     def room(self, axis: tuple[str, ...]) -> NDArray[np.int64]:

@@ -51,7 +51,7 @@ class Universe:
         self.everything = self._shelf.everything
         self.axis = tuple(axis)
         self.room = self._shelf.room(self.axis)
-        self.ways = self._shelf.ways
+        self.bought = self._shelf.bought
         self.reserved = self._shelf.reserved
 
     def reserve(self, daemons: Sequence[Mapping[str, int]]) -> None:

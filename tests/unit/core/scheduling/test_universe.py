@@ -9,7 +9,8 @@ import pytest
 
 from karpenter.api.labels import ON_DEMAND, SPOT, ZONE
 from karpenter.core.model.labels import requirement
-from karpenter.core.scheduling.universe import Universe, amounts_of, pareto
+from karpenter.core.scheduling.shelf import amounts_of
+from karpenter.core.scheduling.universe import Universe, pareto
 from karpenter.testing.builders import instance_type, offering
 
 AXIS = ("cpu", "memory", "pods")

@@ -151,8 +151,11 @@ class _Judge:
         """Return why a pod is turned away; nothing when it is not."""
         if pod.status.container_statuses or pod.status.init_container_statuses:
             return self._ask(pod)  # what it asks for may have been changed in place
-        # Every pod that an API server has seen has a volume with a name of its own, which says nothing.
-        spec = msgspec.structs.replace(pod.spec, volumes=()) if pod.spec.volumes else pod.spec
+        # Every pod that an API server has seen has a volume with a name of its own, which says nothing,
+        # and so does the node that it runs on.
+        spec = pod.spec
+        if spec.volumes or spec.node_name:
+            spec = msgspec.structs.replace(spec, volumes=(), node_name="")
         content = _ENCODER.encode(spec)
         if content not in self._by_content:
             self._by_content[content] = self._ask(pod)
