@@ -1,4 +1,8 @@
-"""The operator as a process that is killed in the middle of its work: nothing is lost, nothing is doubled."""
+"""
+The operator as a process that is killed in the middle of its work: nothing is lost, nothing is doubled.
+
+Both lives are on record, and every decision of both, made in threads and in real time, can be made again.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.local.cluster import LocalCluster
 from karpenter.operator.companion import install
+from karpenter.telemetry.flight.replaying import Replay
 from tests.integration.process import inflate, pool, started
 from tests.integration.settling import until
 
@@ -34,6 +39,7 @@ async def test_kill_in_the_middle_of_provisioning(tmp_path: Path) -> None:
     config, log = tmp_path / "kubeconfig", tmp_path / "log"
     options = ["--kubeconfig", str(config), "--disable-leader-election", "true"]
     options += ["--metrics-port", "0", "--health-probe-port", "0", "--batch-idle-duration", "200ms"]
+    options += ["--flight-record", str(tmp_path / "flight")]
 
     async def operator(latency: str) -> asyncio.subprocess.Process:
         return await started("run", *options, log=log, KWOK_LAUNCH_LATENCY=latency)
@@ -69,3 +75,9 @@ async def test_kill_in_the_middle_of_provisioning(tmp_path: Path) -> None:
         assert made <= {claim.name for claim in left}
         assert len(left) == len(nodes) == PODS
         assert {claim.status.provider_id for claim in left} == {node.spec.provider_id for node in nodes}
+
+    for record in ("flight.1", "flight"):
+        with (tmp_path / record).open("rb") as lines:
+            replayed = list(Replay().run(lines))
+        assert "provision" in {each.question for each in replayed}
+        assert {each.result for each in replayed} == {"same"}
