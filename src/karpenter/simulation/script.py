@@ -33,6 +33,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     """How long things happen; afterwards everything may come to rest."""
 
     steps: tuple[Step, ...]
+    settings: dict[str, str] = {}
+    """How the operator is set."""
 
     def without(self, left_out: Iterable[Step]) -> Script:
         """Return the same life with some steps left out."""
@@ -45,7 +47,20 @@ def write(seed: int, *, hours: float, severity: Severity) -> Script:
     seconds = hours * 3600
     steps: list[Step] = [*wishes(_dice(seed, "wishes"), seconds)]
     steps += mishaps(_dice(seed, "mishaps"), seconds, severity)
-    return Script(seed=seed, seconds=seconds, steps=tuple(sorted(steps, key=lambda step: step.at)))
+    return Script(
+        seed=seed,
+        seconds=seconds,
+        steps=tuple(sorted(steps, key=lambda step: step.at)),
+        settings=_settings(_dice(seed, "settings")),
+    )
+
+
+def _settings(chance: Random) -> dict[str, str]:
+    """Return how an operator is set: mostly the quick ways, so that there is time for many lives."""
+    return {
+        "packing-policy": chance.choice(("greedy", "greedy", "greedy", "price")),
+        "consolidation-strategy": chance.choice(("global", "global", "classic")),
+    }
 
 
 def _dice(seed: int, about: str) -> Random:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karpenter.cloud.errors import CloudUnreachable, LaunchFailed
 from karpenter.cloud.kwok import Fail, Hang, LoseAnswer, NeverJoin, Slow
-from karpenter.local.kubelet.fleet import UnknownNode
+from karpenter.cloud.kwok.joining import SCHEME
 from karpenter.simulation.mishaps import (
     BadCalls,
     BadCloud,
@@ -143,12 +143,16 @@ class Fate:
         if not machines:
             return
         chosen = machines[int(mishap.pick * len(machines))].provider_id
+        node = chosen.removeprefix(SCHEME)
         match mishap:
             case Drift():
                 control.drift(chosen)
             case LoseMachine(announced=True):
+                self._world.doomed.add(chosen)
                 control.interrupt(chosen)
             case LoseMachine():
+                if node in self._world.cluster.fleet.nodes:
+                    self._world.cluster.fleet.make(node, "dead")
                 control.kill(chosen)
 
     def _silence(self, pick: float, seconds: float) -> None:
@@ -160,10 +164,9 @@ class Fate:
             self._later(seconds, lambda: self._revive(name))
 
     def _revive(self, name: str) -> None:
-        try:
-            self._world.cluster.fleet.make(name, "fine")
-        except UnknownNode:
-            return
+        fleet = self._world.cluster.fleet
+        if name in fleet.nodes and fleet.health(name).state == "silent":
+            fleet.make(name, "fine")
 
     async def _two_leaders(self, seconds: float) -> None:
         world, first = self._world, self._world.leader

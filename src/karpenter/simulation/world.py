@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from karpenter.core.model.catalog import Catalog
+    from karpenter.local.kubelet.fleet import Fleet as Kubelets
     from karpenter.simulation.wire import Heard
 
 _DEFINITIONS: Final = untyped(
@@ -57,6 +58,20 @@ def _catalog() -> Catalog:
     return msgspec.structs.replace(whole, types=small)
 
 
+class _Nodes(ObjectNodes):
+    """Machines in the cluster: each has a kubelet, which dies with it."""
+
+    def __init__(self, objects: Objects, fleet: Kubelets) -> None:
+        super().__init__(objects)
+        self._fleet = fleet
+
+    async def delete_node(self, name: str) -> None:
+        """Let the kubelet be dead, and ask for the deletion of its Node."""
+        if name in self._fleet.nodes:
+            self._fleet.make(name, "dead")
+        await super().delete_node(name)
+
+
 class World:
     """Everything there is."""
 
@@ -73,7 +88,7 @@ class World:
         self.catalog = _catalog()
         self.cloud = KwokCloud(
             self.catalog,
-            nodes=ObjectNodes(Objects(self.cluster.connect("kwok"))),
+            nodes=_Nodes(Objects(self.cluster.connect("kwok")), self.cluster.fleet),
             clock=self.clock,
             chance=Random(f"{seed}/cloud"),  # noqa: S311  a simulation's dice
             behaviour=_BEHAVIOUR,
@@ -82,6 +97,9 @@ class World:
         self._heard = heard or (lambda _request, _response: None)
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._born = 0
+        self.doomed: set[str] = set()
+        """Machines that their cloud has said it will take."""
+
         self.contested_until = 0.0
         """When two operators at a time cannot matter any longer."""
 

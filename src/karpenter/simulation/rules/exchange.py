@@ -12,18 +12,20 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from karpenter.api.nodeclaim import NodeClaim
+from karpenter.simulation.replica import CLUSTER
 from karpenter.simulation.rules.book import Rule
 from karpenter.simulation.rules.budgets import is_true, reason_of
 
 if TYPE_CHECKING:
+    from karpenter.api.nodeclaim import NodeClaim
     from karpenter.controllers.commands import Begun
-    from karpenter.simulation.mirror import Wrote
+    from karpenter.kube.transport import Request, Response
     from karpenter.simulation.rules.book import Ledger
     from karpenter.simulation.world import World
 
 HOUR: Final = 3600.0
 _CENT: Final = 1e-6
+_CLAIMS: Final = "/nodeclaims/"
 
 Kind = tuple[str, str, str]
 
@@ -43,17 +45,28 @@ class Exchange(Rule):
         self._judged: list[Begun] = []
         self._past: list[_Swap] = []
 
-    def wrote(self, wrote: Wrote) -> None:
-        """Look at claims that begin to go because of a command."""
-        before, after = wrote.before, wrote.after
-        if not isinstance(after, NodeClaim) or not isinstance(before, NodeClaim):
+    def called(self, request: Request, response: Response) -> None:
+        """Look at claims that the operator deletes because of a command."""
+        if request.method != "DELETE" or not response.ok or _CLAIMS not in request.path:
             return
-        if before.metadata.deletion_timestamp is not None or after.metadata.deletion_timestamp is None:
+        claim = self.mirror.claims.get(request.path.rpartition("/")[2])
+        if claim is None or not reason_of(claim) or self._goes_anyway(claim):
             return
-        begun = self._command_of(after.name) if reason_of(after) else None
+        begun = self._command_of(claim.name)
         if begun is not None and not any(each is begun for each in self._judged):
             self._judged.append(begun)
             self._judge(begun)
+
+    def _goes_anyway(self, claim: NodeClaim) -> bool:
+        """Whether a claim may be deleted for another reason than a command."""
+        provider_id = claim.status.provider_id
+        machines = {each.provider_id for each in self.world.cloud.control.machines(CLUSTER)}
+        if provider_id not in machines or provider_id in self.world.doomed:
+            return True
+        nodes = [each for each in self.mirror.nodes.values() if each.spec.provider_id == provider_id]
+        if not nodes or nodes[0].metadata.deletion_timestamp is not None:
+            return True
+        return claim.spec.expire_after != "Never"
 
     def _command_of(self, claim: str) -> Begun | None:
         for replica in self.world.replicas:
