@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,7 @@ from karpenter.api.yamltext import read_documents, render_documents
 from karpenter.cli.errors import Refused
 from karpenter.cli.files import read_texts
 from karpenter.cli.output import output_option_with, render
+from karpenter.cloud.aws.policy import Place, policies
 from karpenter.delivery.chart import manifests as objects_of
 from karpenter.delivery.filling import CHART, MissingValue, Release
 from karpenter.delivery.overrides import BadValue, values_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     "  karpenter manifests --set settings.cloudProvider=kwok,settings.clusterName=try --output json\n\n"
     "  karpenter manifests --set settings.clusterName=blue"
     r' --set serviceAccount.annotations."eks\.amazonaws\.com/role-arn"=arn:aws:iam::111122223333:role/kp'
+    "\n\n  karpenter manifests --set settings.clusterName=blue --iam us-west-2/111122223333 -o json"
 )
 @click.option(
     "--set",
@@ -44,6 +46,12 @@ if TYPE_CHECKING:
 @click.option("--name", default=CHART, show_default=True, help="The name of the release.")
 @click.option("-n", "--namespace", default="kube-system", show_default=True, help="Where the operator runs.")
 @click.option("--skip-crds", is_flag=True, help="Leave the CustomResourceDefinitions out.")
+@click.option(
+    "--iam",
+    metavar="REGION/ACCOUNT",
+    default="",
+    help="Print instead the IAM policies that the operator needs there, by their names.",
+)
 @output_option_with("yaml", "json")
 def manifests(  # noqa: PLR0917  one parameter per option
     sets: tuple[str, ...],
@@ -51,6 +59,7 @@ def manifests(  # noqa: PLR0917  one parameter per option
     name: str,
     namespace: str,
     skip_crds: bool,
+    iam: str,
     output: Output,
 ) -> None:
     """
@@ -60,6 +69,9 @@ def manifests(  # noqa: PLR0917  one parameter per option
     """
     try:
         values = values_of([each for path in paths for each in _values(path)], list(sets))
+        if iam:
+            _print_policies(values, iam, output)
+            return
         release = Release(name=name, namespace=namespace, values=values)
         found = objects_of(release, definitions=not skip_crds)
     except MissingValue as error:
@@ -70,6 +82,30 @@ def manifests(  # noqa: PLR0917  one parameter per option
         click.echo(render_documents(found), nl=False)
     else:
         click.echo(render({"apiVersion": "v1", "kind": "List", "items": found}, "json"), nl=False)
+
+
+def _print_policies(values: dict[str, Any], where: str, output: Output) -> None:
+    settings = values.get("settings") or {}
+    cluster = settings.get("clusterName")
+    if not cluster:
+        raise MissingValue("settings.clusterName: is required")
+    region, slash, account = where.partition("/")
+    if not region or not slash or not account.isdigit():
+        raise Refused(f"{where!r} is not a region and an account", hint="such as us-west-2/111122223333")
+    place = Place(
+        cluster=cluster,
+        region=region,
+        account=account,
+        partition=_partition(region),
+        queue=settings.get("interruptionQueue") or "",
+    )
+    click.echo(render(policies(place), output.form), nl=False)
+
+
+def _partition(region: str) -> str:
+    """Return the part of AWS that a region belongs to, as ARNs spell it."""
+    known = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"), ("us-iso-", "aws-iso"), ("us-isob-", "aws-iso-b"))
+    return next((name for prefix, name in known if region.startswith(prefix)), "aws")
 
 
 def _values(path: str) -> list[dict[str, object]]:

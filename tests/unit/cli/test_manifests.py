@@ -91,3 +91,29 @@ def test_a_cluster_takes_them() -> None:
             assert [await apply(cluster.client, each) for each in objects] == before
 
     run_virtual(scenario())
+
+
+def test_policies_for_iam() -> None:
+    """The documents by their names, for the cluster, the region and the account that are named."""
+    found = json.loads(run(*NAMED, "--iam", "cn-north-1/111122223333", "-o", "json").stdout)
+
+    assert "KarpenterControllerNodeLifecyclePolicy-blue" in found
+    queue = found["KarpenterControllerInterruptionPolicy-blue"]["Statement"][0]["Resource"]
+    assert queue == "arn:aws-cn:sqs:cn-north-1:111122223333:blue"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        pytest.param(
+            [*NAMED, "--iam", "us-west-2"], "'us-west-2' is not a region and an account", id="where"
+        ),
+        pytest.param(["--iam", "us-west-2/1"], "settings.clusterName", id="for which cluster"),
+    ],
+)
+def test_policies_need_to_know(arguments: list[str], problem: str) -> None:
+    """One sentence says what is missing."""
+    refused = run(*arguments)
+
+    assert refused.exit_code == 2
+    assert problem in refused.stderr
