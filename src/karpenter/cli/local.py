@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 
     from karpenter.cli.output import Output
-    from karpenter.local.aws.beside import Location
+    from karpenter.local.aws.location import Location
     from karpenter.local.notice import Facts
     from karpenter.local.serving import Beside, Companion, Standing
     from karpenter.operator.run import Which
@@ -290,7 +290,7 @@ def _location(cluster: str, region: str, types: str) -> Location:
     except NotInstalled as error:
         raise Refused(str(error), hint=error.hint) from error
     from karpenter.cloud.catalogs.ec2.data import load_data  # noqa: PLC0415  likewise
-    from karpenter.local.aws.beside import Location  # noqa: PLC0415  likewise
+    from karpenter.local.aws.location import Location  # noqa: PLC0415  likewise
 
     data = load_data()
     wanted = tuple(name.strip() for name in types.split(",") if name.strip())

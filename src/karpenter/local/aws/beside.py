@@ -18,7 +18,6 @@ import yaml
 
 from karpenter.base.clock import SystemClock
 from karpenter.kube.transport import Request
-from karpenter.local.aws.account import DEFAULT_REGION
 from karpenter.local.aws.room import MachineRoom, Pace, Reach
 from karpenter.local.aws.server import EmbeddedAws
 from karpenter.local.aws.site import Site
@@ -27,20 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from karpenter.kube.client import Client
+    from karpenter.local.aws.location import Location
     from karpenter.local.serving import Standing
 
 
 BRISK = Pace(pending=1.0, boot=4.0, shutdown=2.0)
 """Faster than real machines: somebody is watching."""
-
-
-class Location(msgspec.Struct, frozen=True, kw_only=True):
-    """Where in AWS a cluster is, and how it is called there."""
-
-    cluster: str
-    region: str = DEFAULT_REGION
-    types: tuple[str, ...] = ()
-    """The instance types that are sold; empty means all."""
 
 
 @asynccontextmanager

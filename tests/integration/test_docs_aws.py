@@ -1,0 +1,76 @@
+"""
+The pages about AWS: every command that they print is run, as it is printed, in the order of the pages.
+
+All pages are read in one shell, so that one cluster serves them all: each begins by starting it, which does
+nothing when it is up. What needs an account is in blocks of another kind and is not run.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.kubectl import find_kubectl
+
+REAL_TIME = True
+NEEDS_KUBECTL = True
+
+ROOT = Path(__file__).parents[2]
+PAGES = (
+    "concepts/nodeclass.md",
+    "guides/getting-started-eks.md",
+    "reference/embedded-aws.md",
+    "guides/troubleshooting-aws.md",
+)
+BLOCK = re.compile(r"^```console\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+WITHIN = 240.0
+
+
+def commands(page: str) -> Iterator[str]:
+    """Yield the commands that a page prints."""
+    for block in BLOCK.finditer((ROOT / "docs" / page).read_text("utf-8")):
+        for line in block["text"].splitlines():
+            assert line.startswith("$ "), f"{page} shows {line!r} among commands"
+            yield line.removeprefix("$ ")
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Return the environment of a user who has just installed everything; what they start is ended."""
+    kubectl = find_kubectl()
+    assert kubectl is not None
+    folders = (str(Path(sys.executable).parent), str(kubectl.parent), os.environ["PATH"])
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    found = {"PATH": ":".join(folders), "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+    yield found
+    subprocess.run(["karpenter", "local", "down"], env=found, check=True, capture_output=True)  # noqa: S607  ours
+
+
+def test_every_command_of_the_pages_works(environment: dict[str, str], tmp_path: Path) -> None:
+    """Whoever types what the pages print, in their order, gets what they promise."""
+    typed = [command for page in PAGES for command in commands(page)]
+    script = "\n".join(["set -eo pipefail", *(f"echo {_quoted(each)} >&2\n{each}" for each in typed)])
+
+    done = subprocess.run(  # noqa: S603  what our own pages say
+        ["bash", "-c", script],  # noqa: S607  the shell of the user
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=WITHIN,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert 'deployment "inflate" successfully rolled out' in done.stdout
+    assert "kubelet: registered as ip-10-0-" in done.stdout
+    assert "SubnetsReady: SubnetsNotFound: the subnet selector matches no subnet" in done.stdout
+    assert '{"done":"sold out: us-west-2a"}' in done.stdout
+
+
+def _quoted(command: str) -> str:
+    return "'" + command.replace("'", "'\\''") + "'"
