@@ -5,6 +5,10 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
+from karpenter.api.kinds import KINDS
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
@@ -58,6 +62,7 @@ class Recording:
     def _remember(self, request: Request, *, watch: bool) -> None:
         if (call := read(request, watch=watch)) is not None:
             self.calls.add(call)
+        self.calls.update(implied(request))
 
 
 def read(request: Request, *, watch: bool) -> Call | None:
@@ -75,6 +80,19 @@ def read(request: Request, *, watch: bool) -> Call | None:
     verb = "watch" if watch else _VERBS.get(request.method, reads)
     where = f"{resource}/{subresource}" if subresource else resource
     return Call(Grant(verb, group, where, name), namespace)
+
+
+def implied(request: Request) -> set[Call]:
+    """
+    Return what a write needs besides itself.
+
+    Whoever makes an object's owner wait for it must be allowed to put finalizers on the owner, where a
+    cluster has the admission plugin OwnerReferencesPermissionEnforcement.
+    """
+    body = msgspec.json.decode(request.body) if request.body else {}
+    owners = body.get("metadata", {}).get("ownerReferences", ()) if isinstance(body, dict) else ()
+    kinds = [KINDS[each["apiVersion"], each["kind"]] for each in owners if each.get("blockOwnerDeletion")]
+    return {Call(Grant("update", kind.group, f"{kind.plural}/finalizers"), "") for kind in kinds}
 
 
 def granted(rules: Iterable[dict[str, Any]]) -> set[Grant]:

@@ -73,6 +73,10 @@ CLUSTER: Final = (
     Permission(
         group="autoscaling.x-k8s.io", resources=("capacitybuffers/status",), verbs=("patch",), when=_BUFFERS
     ),
+    # Pools and claims wait for what they own, which some clusters allow only to those who may make them wait.
+    Permission(
+        group="karpenter.sh", resources=("nodepools/finalizers", "nodeclaims/finalizers"), verbs=("update",)
+    ),
     Permission(resources=("events",), verbs=("create", "patch")),
     Permission(resources=("nodes",), verbs=("patch", "delete")),
     Permission(resources=("nodes",), verbs=("create",), when=_KWOK),
