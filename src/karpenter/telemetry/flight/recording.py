@@ -3,12 +3,13 @@ Writing a record.
 
 The newest lines are in the file that was named; when it has grown to its limit, it is kept beside it with
 ``.1`` at its end, in the place of the one before, and a new file begins with all that is known. So there are
-never more than two, and each can be read by itself. A disk that fails ends the recording, not the operator.
+never more than two, and each can be read by itself. Whatever goes wrong here ends the recording, not the
+operator.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
@@ -79,16 +80,43 @@ class FlightRecorder:
     def close(self) -> None:
         """Write what is left."""
         if self._file is not None:
-            try:
+            with self._harmless():
                 self._file.close()
-            except OSError as error:
-                self._give_up(error)
             self._file = None
 
     def asked(self, call: partial[Any]) -> int:
         """Write a question; return its number, or 0 if nobody would understand it."""
-        if self._file is None or call.func.__name__ not in QUESTIONS:
+        if self._file is None or QUESTIONS.get(getattr(call.func, "__name__", "")) is not call.func:
             return 0
+        number = 0
+        with self._harmless():
+            number = self._ask(call)
+        return number
+
+    def answered(self, number: int, result: Any, *, cut: bool) -> None:
+        """Write the answer to a question."""
+        with self._harmless():
+            self._answer(number, result, cut=cut)
+
+    def failed(self, number: int) -> None:
+        """Note that a question will not be answered."""
+        self._pending.discard(number)
+
+    def done(self, effect: Effect) -> None:
+        """Write an effect that was carried out."""
+        if isinstance(effect, _SILENT) or self._file is None:
+            return
+        with self._harmless():
+            self._write(
+                Done(
+                    at=self._clock.now(),
+                    effect=type(effect).__name__,
+                    about=_subject(effect),
+                    because=effect.because,
+                )
+            )
+
+    def _ask(self, call: partial[Any]) -> int:
         if call.func is propose and self._size > max(self._limit, 2 * self._least) and not self._pending:
             # Then no command waits for a second look, which would have to know where it comes from.
             self._rotate()
@@ -111,31 +139,20 @@ class FlightRecorder:
         )
         return self._decisions
 
-    def answered(self, number: int, result: Any, *, cut: bool) -> None:
-        """Write the answer to a question."""
+    def _answer(self, number: int, result: Any, *, cut: bool) -> None:
         self._pending.discard(number)
         commands = getattr(result, "commands", ())
         if commands:
             self._commands = {id(each): (each, Origin(number, place)) for place, each in enumerate(commands)}
         self._write(Answered(number=number, cut=cut, outcome=msgspec.Raw(_encode(outcome_of(result)))))
-        self._flush()
-
-    def failed(self, number: int) -> None:
-        """Note that a question will not be answered."""
-        self._pending.discard(number)
-
-    def done(self, effect: Effect) -> None:
-        """Write an effect that was carried out."""
-        if isinstance(effect, _SILENT):
-            return
-        about = _subject(effect)
-        self._write(
-            Done(at=self._clock.now(), effect=type(effect).__name__, about=about, because=effect.because)
-        )
+        if self._file is not None:
+            self._file.flush()
 
     def _hear(self, event: Event, before: Resource | NodeClass | None) -> None:
         del before
-        self._write(line_of(event))
+        if self._file is not None:
+            with self._harmless():
+                self._write(line_of(event))
 
     def _origin(self, command: Command) -> Origin:
         held = self._commands.get(id(command))
@@ -155,35 +172,26 @@ class FlightRecorder:
 
     def _rotate(self) -> None:
         self.close()
-        try:
-            self._begin()
-        except OSError as error:
-            self._give_up(error)
+        self._begin()
 
     def _write(self, line: Line) -> None:
-        if self._file is None:
-            return
+        assert self._file is not None
         text = _encode(line)
-        try:
-            self._file.write(text)
-            self._file.write(b"\n")
-        except OSError as error:
-            self._give_up(error)
+        self._file.write(text)
+        self._file.write(b"\n")
         self._size += len(text) + 1
 
-    def _flush(self) -> None:
-        if self._file is not None:
-            try:
-                self._file.flush()
-            except OSError as error:
-                self._give_up(error)
-
-    def _give_up(self, error: OSError) -> None:
-        log.error("flight_record.ended", file=str(self._path), error=error.strerror or str(error))
-        file, self._file = self._file, None
-        if file is not None:
-            with suppress(OSError):
-                file.close()
+    @contextmanager
+    def _harmless(self) -> Iterator[None]:
+        """Let a failure end the recording, with one line in the log."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  a record is not worth the operator
+            log.error("flight_record.ended", file=str(self._path), error=str(error))  # noqa: TRY400  no traceback in logs
+            file, self._file = self._file, None
+            if file is not None:
+                with suppress(OSError):
+                    file.close()
 
 
 def _all_of(view: ClusterView) -> Iterator[Event]:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
+from karpenter.api.meta import ObjectReference
 from karpenter.controllers.worker import Inline, Recorded
 from karpenter.core.disruption.command import Verdict
 from karpenter.core.disruption.propose import Rules, propose
+from karpenter.core.effects import Announce
 from karpenter.core.model.catalog import EMPTY
 from karpenter.core.scheduling.intake.intake import Policy
 from karpenter.core.scheduling.problem import Options
@@ -19,6 +21,7 @@ from karpenter.core.state.store import Gone, Put, Store
 from karpenter.core.state.view import NodeClass
 from karpenter.operator.flight import flight_recorder
 from karpenter.operator.settings import SettingError, parse_settings
+from karpenter.telemetry.flight import recording
 from karpenter.telemetry.flight.recording import FlightRecorder
 from karpenter.telemetry.flight.replaying import Replay
 from karpenter.testing.builders.pods import pod
@@ -101,10 +104,20 @@ async def test_a_decision_that_fails(tmp_path: Path) -> None:
     """A question that ends in an error has no answer, and the error goes where it would have gone."""
     store, path = Store(serves=[]), tmp_path / "flight"
     flight = recorder(path, store)
-    broken = partial(question(store), nominated=7)
-    with pytest.raises(TypeError):
-        await Recorded(Inline(), flight).run(broken)
+
+    class Broken(Inline):
+        """Breaks down over every question."""
+
+        async def run(self, compute: Any) -> Any:
+            """Break down."""
+            raise ArithmeticError(str(compute.func.__name__))
+
+    with pytest.raises(ArithmeticError, match="propose"):
+        await Recorded(Broken(), flight).run(question(store))
+    await Recorded(Inline(), flight).run(question(store))
     flight.close()
+
+    assert replayed(path) == ["same"]
 
 
 async def test_a_decision_that_runs_out_of_time(tmp_path: Path) -> None:
@@ -139,6 +152,26 @@ async def test_a_full_disk_ends_the_recording_only(tmp_path: Path) -> None:
             assert await worker.run(question(store)) == Verdict()
 
     assert [each["event"] for each in logs] == ["flight_record.ended"]
+
+
+async def test_a_mistake_of_ours_ends_the_recording_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be written down is decided all the same, and events go on."""
+
+    def break_down(*_: object, **__: object) -> None:
+        raise ValueError("no words for it")
+
+    store, path = Store(serves=[]), tmp_path / "flight"
+    flight = recorder(path, store)
+    monkeypatch.setattr(recording, "given", break_down)
+    with capture_logs() as logs:
+        assert await Recorded(Inline(), flight).run(question(store)) == Verdict()
+        store.apply(Put(pod("a")))
+        flight.done(Announce(about=ObjectReference(kind="Pod", name="a"), reason="Heard", message="heard"))
+        flight.close()
+
+    assert [(each["event"], each["error"]) for each in logs] == [("flight_record.ended", "no words for it")]
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
