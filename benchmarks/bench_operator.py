@@ -41,6 +41,7 @@ CROWD: Final = 20_000
 IDLE: Final = 30.0
 """Seconds for which the operator is watched doing nothing."""
 
+_LONGEST: Final = 120.0
 SMALL: Final = {"cpu": "900m", "memory": "3100Mi"}
 LARGE: Final = {"cpu": "3500m", "memory": "28Gi"}
 REF: Final = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
@@ -132,14 +133,15 @@ async def _scale_out(where: Path, ours: Operator) -> ScaledOut:
         began = time.monotonic()
         await client.create(NodePool, POOL)
         claims = await _until(lambda: _claimed(client), PODS) - began
-        running = await _until(lambda: _running(client), PODS) - began
+        running = await _until(lambda: _running(client), PODS, every=0.5) - began
         machines = len((await client.list(NodeClaim)).items)
     return ScaledOut(claims, running, machines, ours.usage())
 
 
 async def _hold(ours: Operator) -> Held:
     leading = await ours.leads()
-    await asyncio.sleep(30)  # what a start brings with it
+    await ours.looked()
+    await asyncio.sleep(30)  # what a start brings with it: events that tell why nothing is saved
     before, began = ours.usage(), time.monotonic()
     await asyncio.sleep(IDLE)
     after = ours.usage()
@@ -169,13 +171,13 @@ async def _client(where: Path) -> AsyncIterator[Client]:
         await transport.close()
 
 
-async def _until(look: Callable[[], Awaitable[int]], wanted: int, within: float = 120.0) -> float:
+async def _until(look: Callable[[], Awaitable[int]], wanted: int, every: float = 0.1) -> float:
     """Look until so many are there, and return when that was."""
     began = time.monotonic()
     while (found := await look()) < wanted:
-        if time.monotonic() - began > within:
-            raise TimeoutError(f"{found} of {wanted} after {within:g} s")
-        await asyncio.sleep(0.1)
+        if time.monotonic() - began > _LONGEST:
+            raise TimeoutError(f"{found} of {wanted} after {_LONGEST:g} s")
+        await asyncio.sleep(every)
     return time.monotonic()
 
 

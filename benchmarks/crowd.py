@@ -36,6 +36,14 @@ ALL: Final = {"cpu": "16", "memory": "32Gi", "pods": "256", "ephemeral-storage":
 ROOM: Final = {**ALL, "cpu": "15900m", "memory": "32758Mi"}
 BORN: Final = "2026-01-01T00:00:00Z"
 CLASS: Final = "karpenter.kwok.sh/kwoknodeclass"
+MARKS: Final = (
+    "Launched",
+    "Registered",
+    "Initialized",
+    "Consolidatable",
+    "ConsistentStateFound",
+    "Ready",
+)
 OWNER: Final = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "controller": True}
 
 
@@ -83,9 +91,7 @@ async def _machine(client: Client, pool: NodePool, number: int) -> None:
     }
     provider_id = f"kwok://{node}"
     status = {"providerID": provider_id, "nodeName": node, "capacity": ALL, "allocatable": ROOM}
-    conditions = [
-        _condition(kind, generation=1) for kind in ("Launched", "Registered", "Initialized", "Ready")
-    ]
+    conditions = [_condition(kind, generation=1) for kind in MARKS]
     await client.create(NodeClaim, claim)
     await client.patch(
         NodeClaim, name, MergePatch({"status": {**status, "conditions": conditions}}), subresource="status"

@@ -61,9 +61,10 @@ class Usage(NamedTuple):
 class Operator:
     """An operator in a process of its own."""
 
-    def __init__(self, process: subprocess.Popen[bytes], started: float) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process = process
-        self.started = started
+        self._log = log
+        self._started = time.monotonic()
 
     def usage(self) -> Usage:
         """Return what the process has used so far."""
@@ -79,20 +80,22 @@ class Operator:
             now=int(status["VmRSS"].split()[0]) * _KIB,
         )
 
-    async def leads(self, within: float = 60.0) -> float:
+    async def leads(self) -> float:
         """Wait until it leads and has seen everything; return seconds since its start."""
+        while b"operator.leads" not in self._log.read_bytes():
+            assert self._process.poll() is None, "the operator has ended"
+            await asyncio.sleep(0.02)
+        return time.monotonic() - self._started
+
+    async def looked(self) -> None:
+        """Wait until it has looked once for something to save."""
+        metric = "karpenter_voluntary_disruption_decision_evaluation_duration_seconds_count"
         async with aiohttp.ClientSession() as session:
-            while time.monotonic() - self.started < within:
-                try:
-                    async with session.get(f"http://127.0.0.1:{_PORTS[0]}/metrics") as answer:
-                        text = await answer.text()
-                    if "karpenter_cluster_state_synced 1.0" in text:
-                        return time.monotonic() - self.started
-                except aiohttp.ClientError:
-                    pass
-                assert self._process.poll() is None, "the operator has ended"
-                await asyncio.sleep(0.05)
-        raise TimeoutError(f"the operator did not lead within {within:g} s")
+            while True:
+                async with session.get(f"http://127.0.0.1:{_PORTS[0]}/metrics") as answer:
+                    if metric in await answer.text():
+                        return
+                await asyncio.sleep(5.0)
 
 
 @contextmanager
@@ -121,13 +124,13 @@ def operator(kubeconfig: Path, **settings: str) -> Iterator[Operator]:
     """Run an operator against a cluster; settings are environment variables."""
     ports = {"METRICS_PORT": str(_PORTS[0]), "HEALTH_PROBE_PORT": str(_PORTS[1])}
     environment = {**os.environ, **ports, "KUBECONFIG": str(kubeconfig), **settings}
-    with kubeconfig.with_name("log").open("wb") as output:
+    log = kubeconfig.with_name("log")
+    with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "karpenter.cli", "run"], env=environment, stdout=output, stderr=output
         )
-        started = time.monotonic()
         try:
-            yield Operator(process, started)
+            yield Operator(process, log)
         finally:
             process.send_signal(signal.SIGTERM)
             try:

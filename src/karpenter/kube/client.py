@@ -77,6 +77,19 @@ class Client:
         """Where the server is, as metrics name it; empty for one in this process."""
         return getattr(self._transport, "host", "")
 
+    def beside(self, bucket: TokenBucket) -> "Client":
+        """Return a client of the same server with a rate of its own, for what must not hold up the rest."""
+        return Client(
+            self._transport,
+            chance=self._chance,
+            bucket=bucket,
+            manager=self._manager,
+            timeout=self._timeout,
+            attempts=self._attempts,
+            backoff=self._backoff,
+            longest_wait=self._longest_wait,
+        )
+
     async def get(self, kind: Kind[T], name: str, *, namespace: str = "", subresource: str = "") -> T:
         """Read one object, or a subresource of it such as ``scale``."""
         target = target_of(kind)

@@ -109,7 +109,9 @@ class Operator:
             also=cloud.metrics if isinstance(cloud, HasChores) else (),
             process=parts.process_metrics,
         )
-        self.recorder = Recorder(client, clock=clock)
+        # Events must not hold up what they tell of.
+        telling = TokenBucket(rate=settings.kube_client_qps, burst=settings.kube_client_burst)
+        self.recorder = Recorder(client.beside(telling), clock=clock)
         self.cloud = MeasuredProvider(cloud, metrics=self.metrics, clock=clock)
         self.catalogs = Catalogs(self.cloud)
         self.deciding = asyncio.Lock()

@@ -364,3 +364,15 @@ async def test_someone_may_listen(client: Client, toy: Toy) -> None:
 
     assert heard == [("GET", 200, 0.0), ("GET", 404, 0.0)]
     assert client.host == ""
+
+
+async def test_a_client_beside_another_has_a_rate_of_its_own(toy: Toy, chance: Random) -> None:
+    """What one has used up does not make the other wait; both talk to the same server."""
+    busy = Client(InProcess(toy), chance=chance, bucket=TokenBucket(rate=0.001, burst=1), manager="me")
+    toy.put("nodes", "n1")
+    await busy.get(Node, "n1")
+    other = busy.beside(TokenBucket(rate=1.0, burst=2))
+    began = now()
+    await other.get(Node, "n1")
+
+    assert now() == began

@@ -111,7 +111,8 @@ class ConditionGauges:
                     self._metrics[metrics.transition].observe(
                         max(0.0, took), type=each.type, status=old.status, **extra
                     )
-            self._announce(condition_changed(item, old.status if old is not None else "", each))
+            if old is not None or each.status == "True":  # that something does not hold at birth is no news
+                self._announce(condition_changed(item, old.status if old is not None else "", each))
         if _is_held(before) and not _is_held(item):
             self._announce(finalized(item, TERMINATION_FINALIZER))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.api.labels import NODEPOOL, node_class_label
+from karpenter.api.labels import NODEPOOL, TERMINATION_FINALIZER, node_class_label
 from karpenter.api.meta import ObjectMeta, OwnerReference
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimResources, NodeClaimSpec, NodeRequirement
 from karpenter.core.effects import CreateClaim
@@ -41,6 +41,7 @@ def claim_for(node: NewNode, pool: NodePool, rules: LabelRules) -> NodeClaim:
             labels={**chosen, **given},
             annotations=dict(node.annotations),
             owner_references=(owner_of(pool),),
+            finalizers=(TERMINATION_FINALIZER,),
         ),
         spec=NodeClaimSpec(
             taints=node.taints,

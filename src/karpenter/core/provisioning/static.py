@@ -20,6 +20,7 @@ from karpenter.api.labels import (
     NODEPOOL_HASH,
     NODEPOOL_HASH_VERSION,
     NODES,
+    TERMINATION_FINALIZER,
     node_class_label,
 )
 from karpenter.api.meta import ObjectMeta
@@ -133,6 +134,7 @@ def _claim(pool: NodePool, rules: LabelRules) -> NodeClaim:
                 NODEPOOL_HASH_VERSION: POOL_HASH_VERSION,
             },
             owner_references=(owner_of(pool),),
+            finalizers=(TERMINATION_FINALIZER,),
         ),
         spec=NodeClaimSpec(
             taints=template.spec.taints,

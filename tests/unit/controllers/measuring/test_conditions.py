@@ -85,7 +85,7 @@ def test_each_change_counts_and_is_told() -> None:
 
 
 def test_conditions_that_are_new() -> None:
-    """A condition that an object did not have counts as changed, and has no time before."""
+    """A condition that an object did not have counts as changed; it is told of only if it holds."""
     found = Shown(node(status={"conditions": []}))
     found.see(node(ready=False))
 
@@ -97,7 +97,12 @@ def test_conditions_that_are_new() -> None:
     metrics = found.metrics
     assert metrics[declared.NODE.transitions].value(type="Ready", status="False", reason="", **extra) == 1.0
     assert metrics[declared.NODE.transition].count(type="Ready", status="False", **extra) == 0
-    assert [each.message for each in found.told] == ["The condition Ready went from nothing to False."]
+    assert found.told == []
+    found.see(node(), node(status={"conditions": [{"type": "New", "status": "True"}]}))
+    assert [each.message for each in found.told] == [
+        "The condition Ready went from False to True.",
+        "The condition New went from nothing to True.",
+    ]
 
 
 def test_labels_of_nodes() -> None:

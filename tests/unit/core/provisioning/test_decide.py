@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from karpenter.api.buffer import CapacityBuffer
-from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODEPOOL, REGISTERED
+from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODEPOOL, REGISTERED, TERMINATION_FINALIZER
 from karpenter.api.pod import PodTemplate
 from karpenter.api.wire import convert
 from karpenter.core.effects import Announce, Nominate
@@ -74,6 +74,7 @@ def test_a_waiting_pod_gets_a_claim() -> None:
     assert claim.metadata.generate_name == "default-"
     assert claim.metadata.labels == {"team": "web", "tier": "a", NODEPOOL: "default", CLASS_LABEL: "default"}
     assert claim.metadata.annotations["note"] == "yes"
+    assert claim.metadata.finalizers == (TERMINATION_FINALIZER,)
     owner = claim.metadata.owner_references[0]
     assert (owner.kind, owner.name, owner.uid, owner.block_owner_deletion) == (
         "NodePool",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.domains import ALL_LABEL_RULES
-from karpenter.api.labels import NODEPOOL, NODEPOOL_HASH, NODEPOOL_HASH_VERSION
+from karpenter.api.labels import NODEPOOL, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, TERMINATION_FINALIZER
 from karpenter.core.effects import NOTHING, CreateClaim
 from karpenter.core.model.pool_hash import pool_hash
 from karpenter.core.provisioning.static import AT_LIMIT, PERIOD, Census, census, grow, is_static
@@ -120,6 +120,7 @@ def test_the_claim() -> None:
         NODEPOOL_HASH_VERSION: "v3",
     }
     assert made.metadata.owner_references[0].uid == "pool-uid"
+    assert made.metadata.finalizers == (TERMINATION_FINALIZER,)
     assert [each.key for each in made.spec.requirements] == [
         NODEPOOL,
         "spare",
