@@ -88,13 +88,14 @@ class FlightRecorder:
         """Write a question; return its number, or 0 if nobody would understand it."""
         if self._file is None or QUESTIONS.get(getattr(call.func, "__name__", "")) is not call.func:
             return 0
-        number = 0
         with self._harmless():
-            number = self._ask(call)
-        return number
+            self._ask(call)
+        return self._decisions if self._file is not None else 0
 
     def answered(self, number: int, result: Any, *, cut: bool) -> None:
         """Write the answer to a question."""
+        if self._file is None:
+            return
         with self._harmless():
             self._answer(number, result, cut=cut)
 
@@ -116,7 +117,7 @@ class FlightRecorder:
                 )
             )
 
-    def _ask(self, call: partial[Any]) -> int:
+    def _ask(self, call: partial[Any]) -> None:
         if call.func is propose and self._size > max(self._limit, 2 * self._least) and not self._pending:
             # Then no command waits for a second look, which would have to know where it comes from.
             self._rotate()
@@ -137,7 +138,6 @@ class FlightRecorder:
                 given=given(call, self._origin),
             )
         )
-        return self._decisions
 
     def _answer(self, number: int, result: Any, *, cut: bool) -> None:
         self._pending.discard(number)
