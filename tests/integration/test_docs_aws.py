@@ -22,6 +22,7 @@ NEEDS_KUBECTL = True
 ROOT = Path(__file__).parents[2]
 PAGES = (
     "concepts/nodeclass.md",
+    "reference/iam.md",
     "guides/getting-started-eks.md",
     "reference/embedded-aws.md",
     "guides/troubleshooting-aws.md",

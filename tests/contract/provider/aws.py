@@ -12,24 +12,26 @@ from karpenter.api.ec2.status import SecurityGroup
 from karpenter.api.ec2.terms import AMISelectorTerm, SecurityGroupSelectorTerm, SubnetSelectorTerm
 from karpenter.api.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from karpenter.api.meta import Condition, ObjectMeta
-from karpenter.api.nodeclaim import NodeClassReference
+from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeClassReference
 from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, PoolTemplateSpec
 from karpenter.base.aio.virtual import VirtualClock
 from karpenter.cloud.aws.assembly import Assembled, assemble
 from karpenter.cloud.aws.calls import Aws
+from karpenter.cloud.aws.interruption.roster import Roster
 from karpenter.cloud.aws.session import Clients
 from karpenter.cloud.aws.settings import read_settings
 from karpenter.cloud.interface import CloudProvider, Machine
 from karpenter.cloud.offerings import OfferingName
+from karpenter.core.state.view import ClusterView
 from karpenter.local.aws.account import Account, Shelf
 from karpenter.local.aws.estate import DISCOVERY, Estate
 from karpenter.local.aws.faults import LoseAnswer
+from karpenter.local.aws.mail import announce_interruption
 from karpenter.testing.cluster_objects import ObjectsInMemory
 from tests.unit.cloud.aws.world import clients_for, embedded
 
 TYPES = ("c6g.large", "c5.large", "m5.large", "m5.xlarge", "m5.metal", "r5.large", "t3.large", "p5.48xlarge")
-
-
+REFERENCE = NodeClassReference(group="karpenter.k8s.aws", kind="EC2NodeClass", name="default")
 NUMBERS = count(1)
 
 
@@ -46,13 +48,13 @@ class AwsLaboratory:
     def __init__(self) -> None:
         self._account, self.clients = account()
         self._account.restock()
+        self._account.now = VirtualClock().now
         self._number = next(NUMBERS)
         self._open: list[Aws] = []
         self.objects = ObjectsInMemory()
         self.clock = VirtualClock()
         self.node_class = "default"
-        reference = NodeClassReference(group="karpenter.k8s.aws", kind="EC2NodeClass", name="default")
-        template = NodeClaimTemplate(spec=PoolTemplateSpec(node_class_ref=reference))
+        template = NodeClaimTemplate(spec=PoolTemplateSpec(node_class_ref=REFERENCE))
         self.pool = NodePool(metadata=ObjectMeta(name="default"), spec=NodePoolSpec(template=template))
 
     async def start(self) -> None:
@@ -94,6 +96,7 @@ class AwsLaboratory:
             "CLUSTER_ENDPOINT": "https://ours",
             "CLUSTER_CA_BUNDLE": "Q0E=",
             "KUBERNETES_VERSION": "1.33",
+            "INTERRUPTION_QUEUE": self._name(whose),
         }
         made = assemble(
             aws,
@@ -101,10 +104,17 @@ class AwsLaboratory:
             objects=self.objects,
             clock=self.clock,
             chance=Random(7),  # noqa: S311  chance that can be repeated
+            long_poll=0,
         )
+        # The operator would hand over what it knows, along with duties that nobody does here.
+        made.provider._roster = Roster(self._view)
         await made.shop.refresh()
         await made.prices.refresh_spot(self.clock.now())
         return made
+
+    def _view(self) -> ClusterView:
+        claims = {each.name: each for each in self.objects if isinstance(each, NodeClaim)}
+        return ClusterView(claims=claims)
 
     async def restarted(self) -> CloudProvider:
         """Return a provider that remembers nothing."""
@@ -141,8 +151,15 @@ class AwsLaboratory:
         self._put(msgspec.structs.replace(found, status=_changed(found, conditions=(spoiled,))))
 
     async def interrupt(self, machine: Machine) -> None:
-        """Announce the end of a machine."""
-        raise NotImplementedError(f"nobody announces the end of {machine.provider_id} yet")
+        """Announce the end of a machine, whose claim knows by now that it has one."""
+        self.objects.put(
+            NodeClaim(
+                metadata=ObjectMeta(name=machine.claim_uid, uid=machine.claim_uid, labels={**machine.labels}),
+                spec=NodeClaimSpec(node_class_ref=REFERENCE),
+                status=NodeClaimStatus(provider_id=machine.provider_id),
+            )
+        )
+        announce_interruption(self._account, machine.provider_id.rpartition("/")[2])
 
     async def wait(self, seconds: float) -> None:
         """Let virtual time pass."""

@@ -5,11 +5,11 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from karpenter.base.aio.virtual import run_virtual
-from karpenter.testing.provider_contract import Laboratory, ProviderContract
+from karpenter.testing.provider_contract import InterruptibleContract, Laboratory
 from tests.contract.provider.aws import aws_laboratory
 
 
-class TestAws(ProviderContract):
+class TestAws(InterruptibleContract):
     """EC2 keeps the promises of a provider."""
 
     def laboratory(self) -> AbstractAsyncContextManager[Laboratory]:

@@ -197,7 +197,10 @@ class AwsProvider:
         if self.parts.queue is None or self._roster is None:
             await asyncio.Event().wait()
             raise AssertionError("nobody sets this event")
-        return await self.parts.queue.wait(self._roster)
+        while True:
+            found = await self.parts.queue.wait(self._roster)
+            if found:
+                return found
 
     async def acknowledge(self, interruption: Interruption) -> None:
         """Let a message go that was acted on."""

@@ -11,8 +11,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from moto.sqs.models import sqs_backends
+from moto.sqs.models import Message, sqs_backends
 
+from karpenter.local.aws.account import ACCOUNTS
 from karpenter.local.aws.happenings import Mailed
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def announce(account: Account, source: str, kind: str, detail: dict[str, Any], r
     )
     backend = sqs_backends[account.number][account.region]
     for name in tuple(backend.queues):
-        backend.send_message(name, body)
+        sent: Any = backend.send_message(name, body)
+        sent.__class__ = _Timed
+        sent.number = account.number
     account.tell(Mailed())
 
 
@@ -78,6 +81,25 @@ def has_mail(account: Account) -> bool:
     """Say whether a queue of the account has anything that could be received."""
     queues = tuple(sqs_backends[account.number][account.region].queues.values())
     return any(queue.messages for queue in queues)
+
+
+class _Timed(Message):
+    """A message that is hidden by the time of its account, which may be virtual."""
+
+    number: str
+    """Of the account. Messages are copied, and accounts must not be."""
+
+    def change_visibility(self, visibility_timeout: int) -> None:
+        """Hide the message for so many seconds."""
+        self.visible_at = self._now() + float(visibility_timeout)
+
+    @property
+    def visible(self) -> bool:
+        """Whether the message is not hidden."""
+        return self._now() >= self.visible_at
+
+    def _now(self) -> float:
+        return ACCOUNTS[self.number].now().timestamp()
 
 
 def _arn(account: Account, instance: str) -> str:
