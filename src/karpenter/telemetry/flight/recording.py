@@ -9,7 +9,7 @@ operator.
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from functools import partial
     from pathlib import Path
+    from types import TracebackType
 
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
@@ -80,7 +81,7 @@ class FlightRecorder:
     def close(self) -> None:
         """Write what is left."""
         if self._file is not None:
-            with self._harmless():
+            with _Harmless(self):
                 self._file.close()
             self._file = None
 
@@ -88,15 +89,15 @@ class FlightRecorder:
         """Write a question; return its number, or 0 if nobody would understand it."""
         if self._file is None or QUESTIONS.get(getattr(call.func, "__name__", "")) is not call.func:
             return 0
-        with self._harmless():
-            self._ask(call)
-        return self._decisions if self._file is not None else 0
+        with _Harmless(self):
+            return self._ask(call)
+        return 0
 
     def answered(self, number: int, result: Any, *, cut: bool) -> None:
         """Write the answer to a question."""
         if self._file is None:
             return
-        with self._harmless():
+        with _Harmless(self):
             self._answer(number, result, cut=cut)
 
     def failed(self, number: int) -> None:
@@ -107,7 +108,7 @@ class FlightRecorder:
         """Write an effect that was carried out."""
         if isinstance(effect, _SILENT) or self._file is None:
             return
-        with self._harmless():
+        with _Harmless(self):
             self._write(
                 Done(
                     at=self._clock.now(),
@@ -117,7 +118,7 @@ class FlightRecorder:
                 )
             )
 
-    def _ask(self, call: partial[Any]) -> None:
+    def _ask(self, call: partial[Any]) -> int:
         if call.func is propose and self._size > max(self._limit, 2 * self._least) and not self._pending:
             # Then no command waits for a second look, which would have to know where it comes from.
             self._rotate()
@@ -138,6 +139,7 @@ class FlightRecorder:
                 given=given(call, self._origin),
             )
         )
+        return self._decisions
 
     def _answer(self, number: int, result: Any, *, cut: bool) -> None:
         self._pending.discard(number)
@@ -151,7 +153,7 @@ class FlightRecorder:
     def _hear(self, event: Event, before: Resource | NodeClass | None) -> None:
         del before
         if self._file is not None:
-            with self._harmless():
+            with _Harmless(self):
                 self._write(line_of(event))
 
     def _origin(self, command: Command) -> Origin:
@@ -181,17 +183,31 @@ class FlightRecorder:
         self._file.write(b"\n")
         self._size += len(text) + 1
 
-    @contextmanager
-    def _harmless(self) -> Iterator[None]:
-        """Let a failure end the recording, with one line in the log."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001  a record is not worth the operator
-            log.error("flight_record.ended", file=str(self._path), error=str(error))  # noqa: TRY400  no traceback in logs
-            file, self._file = self._file, None
-            if file is not None:
-                with suppress(OSError):
-                    file.close()
+    def give_up(self, error: Exception) -> None:
+        """End the recording, with one line in the log."""
+        log.error("flight_record.ended", file=str(self._path), error=str(error))
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                file.close()
+
+
+class _Harmless:
+    """Lets a failure end the recording, and nothing else: a record is not worth the operator."""
+
+    def __init__(self, flight: FlightRecorder) -> None:
+        self._flight = flight
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._flight.give_up(error)
+        return True
 
 
 def _all_of(view: ClusterView) -> Iterator[Event]:
