@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -22,6 +23,8 @@ from karpenter.cloud.aws.settings import BadSetting
 from karpenter.cloud.catalogs.ec2.session import pricing_region
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     import boto3
 
 SERVICES: Final = ("arc-zonal-shift", "ec2", "eks", "iam", "pricing", "sqs", "ssm")
@@ -45,12 +48,44 @@ class NoRegion(BadSetting):
         )
 
 
+class _AsNeeded(Mapping[str, Any]):
+    """Clients that are made when they are first asked for: whoever does not use a service has no client."""
+
+    def __init__(self, names: tuple[str, ...], make: Callable[[str], Any]) -> None:
+        self._names = names
+        self._make = make
+        self._made: dict[str, Any] = {}
+        self._making = Lock()  # threads may share clients, but must not make them at the same time
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a client."""
+        if name not in self._names:
+            raise KeyError(name)
+        with self._making:
+            if name not in self._made:
+                self._made[name] = self._make(name)
+            return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names of all services."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Return how many services there are."""
+        return len(self._names)
+
+    def close(self) -> None:
+        """Close the connections of those that were made."""
+        for client in self._made.values():
+            client.close()
+
+
 class Clients(msgspec.Struct, frozen=True, kw_only=True):
     """Clients of the services that we ask, by name."""
 
     region: str
     partition: str
-    by_name: Mapping[str, Any]
+    by_name: _AsNeeded
 
     def call(self, service: str, operation: str, parameters: Mapping[str, Any]) -> Any:
         """Call an operation by the name that policies give it."""
@@ -59,8 +94,7 @@ class Clients(msgspec.Struct, frozen=True, kw_only=True):
 
     def close(self) -> None:
         """Close every connection."""
-        for client in self.by_name.values():
-            client.close()
+        self.by_name.close()
 
 
 def open_clients(
@@ -81,17 +115,20 @@ def open_clients(
         user_agent_extra=f"karpenter/{__version__}",
     )
     few = config.merge(Config(retries={"mode": "standard", "total_max_attempts": ONCE_MORE}))
-    made = {
-        name: session.client(
-            name,
+
+    def make(name: str) -> Any:
+        return session.client(
+            "ec2" if name == _FLEETS else name,
             region_name=pricing_region(place) if name == "pricing" else place,
             endpoint_url=endpoint,
-            config=config,
+            config=few if name == _FLEETS else config,
         )
-        for name in SERVICES
-    }
-    made[_FLEETS] = session.client("ec2", region_name=place, endpoint_url=endpoint, config=few)
-    return Clients(region=place, partition=session.get_partition_for_region(place), by_name=made)
+
+    return Clients(
+        region=place,
+        partition=session.get_partition_for_region(place),
+        by_name=_AsNeeded((*SERVICES, _FLEETS), make),
+    )
 
 
 def find_region(session: boto3.Session) -> str:

@@ -1,5 +1,7 @@
 """Node classes: how their status is written, and how they go."""
 
+from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -16,6 +18,7 @@ from karpenter.core.effects import NOTHING, Amend, Announce, Step
 from karpenter.core.state.store import Gone, Put
 from karpenter.core.state.view import NodeClass
 from karpenter.local.aws.faults import Refuse
+from karpenter.testing.cluster_objects import ObjectsInMemory
 from tests.unit.cloud.aws.scripted import NOW, launched, seen
 from tests.unit.cloud.aws.world import World, node_class
 
@@ -47,22 +50,36 @@ def kept(found: EC2NodeClass, *, leaving: bool = False, finalized: bool = True) 
     return msgspec.structs.replace(found, metadata=metadata)
 
 
-def reconciled(world: World, found: EC2NodeClass | None, *claims: NodeClaim) -> Step:
+@cache
+def world() -> World:
+    """Return the account that all of these are in."""
+    return World(types=("m5.large",))
+
+
+@pytest.fixture(autouse=True)
+def sound() -> Iterator[None]:
+    """Let every test begin with an AWS that does what it is asked, and without classes."""
+    world().account.forget_calls()
+    yield
+    world().objects = ObjectsInMemory()
+    for operation in ("DescribeSubnets", "DescribeSecurityGroups", "DescribeImages", "GetInstanceProfile"):
+        world().account.faults.never(operation)
+
+
+def reconciled(found: EC2NodeClass | None, *claims: NodeClaim) -> Step:
     """Return what is due for a class."""
     if found is not None:
-        world.objects.put(found)
+        world().objects.put(found)
 
     async def work(made: Assembled) -> Step:
         return await care(made, *claims).reconcile("default")
 
-    return world.run(work, types=True)
+    return world().run(work, types=True)
 
 
 def test_a_class_is_held_before_anything_is_made_for_it() -> None:
     """The finalizer comes first, and then another look at once."""
-    world = World(types=("m5.large",))
-
-    step = reconciled(world, kept(node_class(world), finalized=False))
+    step = reconciled(kept(node_class(world()), finalized=False))
 
     (amend,) = step.effects
     assert isinstance(amend, Amend)
@@ -71,14 +88,12 @@ def test_a_class_is_held_before_anything_is_made_for_it() -> None:
         "9",
         0.0,
     )
-    assert world.account.calls("CreateInstanceProfile") == []
+    assert world().account.calls("CreateInstanceProfile") == []
 
 
 def test_the_status_is_written_in_one_go() -> None:
     """Everything that was found, and every condition, if the class is still what was looked at."""
-    world = World(types=("m5.large",))
-
-    step = reconciled(world, kept(node_class(world)))
+    step = reconciled(kept(node_class(world())))
 
     (amend,) = step.effects
     assert isinstance(amend, Amend)
@@ -89,13 +104,12 @@ def test_the_status_is_written_in_one_go() -> None:
 
 def test_a_status_that_is_right_is_not_written() -> None:
     """A second look that finds the same changes nothing."""
-    world = World(types=("m5.large",))
 
     async def work(made: Assembled) -> Step:
-        await world.resolve(made, kept(node_class(world)))
+        await world().resolve(made, kept(node_class(world())))
         return await care(made).reconcile("default")
 
-    assert world.run(work, types=True).effects == ()
+    assert world().run(work, types=True).effects == ()
 
 
 @pytest.mark.parametrize(
@@ -104,15 +118,14 @@ def test_a_status_that_is_right_is_not_written() -> None:
         ("DescribeSubnets", "SubnetsReady"),
         ("DescribeSecurityGroups", "SecurityGroupsReady"),
         ("DescribeImages", "AMIsReady"),
-        ("CreateInstanceProfile", "InstanceProfileReady"),
+        ("GetInstanceProfile", "InstanceProfileReady"),
     ],
 )
 def test_a_permission_that_is_missing_is_named(operation: str, condition: str) -> None:
     """The class says which action is not allowed, and is looked at again soon."""
-    world = World(types=("m5.large",))
-    world.account.faults.always(operation, DENIED)
+    world().account.faults.always(operation, DENIED)
 
-    step = reconciled(world, kept(node_class(world)))
+    step = reconciled(kept(node_class(world())))
 
     (amend,) = step.effects
     assert isinstance(amend, Amend)
@@ -123,28 +136,26 @@ def test_a_permission_that_is_missing_is_named(operation: str, condition: str) -
 
 def test_failures_are_waited_for_longer_each_time() -> None:
     """One second, then two, then four."""
-    world = World(types=("m5.large",))
-    world.account.faults.always("DescribeSubnets", DENIED)
-    world.objects.put(kept(node_class(world)))
+    world().account.faults.always("DescribeSubnets", DENIED)
+    world().objects.put(kept(node_class(world())))
 
     async def work(made: Assembled) -> list[float | None]:
         looking = care(made)
         return [(await looking.reconcile("default")).again for _ in range(3)]
 
-    assert world.run(work, types=True) == [1.0, 2.0, 4.0]
+    assert world().run(work, types=True) == [1.0, 2.0, 4.0]
 
 
 def test_a_class_that_is_gone_needs_nothing() -> None:
     """Neither does one that nobody knows."""
-    assert reconciled(World(types=("m5.large",)), None) == NOTHING
+    assert reconciled(None) == NOTHING
 
 
 def test_a_class_waits_for_its_claims() -> None:
     """Their names are told, and it is looked at again after ten minutes, or when one of them goes."""
-    world = World(types=("m5.large",))
     claims = [launched(f"claim-{number}", f"i-{number}") for number in range(7)]
 
-    step = reconciled(world, kept(node_class(world), leaving=True), *claims)
+    step = reconciled(kept(node_class(world()), leaving=True), *claims)
 
     (told,) = step.effects
     assert isinstance(told, Announce)
@@ -154,44 +165,41 @@ def test_a_class_waits_for_its_claims() -> None:
 
 def test_what_was_made_for_a_class_goes_with_it() -> None:
     """Profiles and launch templates are taken away, and then the class may go."""
-    world = World(types=("m5.large",))
+    own = World(types=("m5.large",))
 
     async def work(made: Assembled) -> Step:
-        ready = await world.resolve(made, kept(node_class(world)))
+        ready = await own.resolve(made, kept(node_class(own)))
         other = launched(node_class="another")
-        world.objects.put(kept(ready, leaving=True))
+        own.objects.put(kept(ready, leaving=True))
         return await care(made, other).reconcile("default")
 
-    step = world.run(work, types=True)
+    step = own.run(work, types=True)
 
     (amend,) = step.effects
     assert isinstance(amend, Amend)
     assert amend.changes == {"metadata": {"finalizers": []}}
-    assert world.iam.list_instance_profiles()["InstanceProfiles"] == []
-    assert world.ec2.describe_launch_templates()["LaunchTemplates"] == []
+    assert own.iam.list_instance_profiles()["InstanceProfiles"] == []
+    assert own.ec2.describe_launch_templates()["LaunchTemplates"] == []
 
 
 def test_without_iam_profiles_stay() -> None:
     """In an isolated network nobody could take them away."""
-    world = World(types=("m5.large",))
-    world.objects.put(kept(node_class(world), leaving=True))
+    world().objects.put(kept(node_class(world()), leaving=True))
 
     async def work(made: Assembled) -> Step:
         looking = care(made)
         looking._profiles = None
         return await looking.reconcile("default")
 
-    step = world.run(work)
+    step = world().run(work)
 
     assert len(step.effects) == 1
-    assert not any(call.service == "iam" for call in world.account.calls())
+    assert not any(call.service == "iam" for call in world().account.calls())
 
 
 def test_a_class_that_we_do_not_hold_goes_by_itself() -> None:
     """Whatever else holds it is not our business."""
-    world = World(types=("m5.large",))
-
-    assert reconciled(world, kept(node_class(world), leaving=True, finalized=False)) == NOTHING
+    assert reconciled(kept(node_class(world()), leaving=True, finalized=False)) == NOTHING
 
 
 CLASS = NodeClass(group="karpenter.k8s.aws", kind="EC2NodeClass", name="default")
@@ -208,12 +216,11 @@ CLASS = NodeClass(group="karpenter.k8s.aws", kind="EC2NodeClass", name="default"
 )
 def test_wakes(event: Any, expected: list[str]) -> None:
     """A class is looked at when it changes, and when one of its claims is gone."""
-    world = World(types=("m5.large",))
 
     async def work(made: Assembled) -> list[str]:
         return list(care(made).wakes(event, None))
 
-    assert world.run(work) == expected
+    assert world().run(work) == expected
 
 
 READY = Condition(type="Ready", status="True", reason="Ready")
