@@ -121,6 +121,50 @@ def kill(instance: str) -> None:
     _tell(commands.Kill(instance=instance))
 
 
+@aws.command(epilog="Example:\n\n  karpenter local aws impair i-0123456789abcdef0 --what system")
+@click.argument("instance")
+@click.option(
+    "--what",
+    default="instance",
+    show_default=True,
+    metavar="CHECK",
+    help="The check that fails: instance or system; or the code of an event, such as instance-retirement.",
+)
+def impair(instance: str, what: str) -> None:
+    """Let a check of INSTANCE fail, or schedule an event for it."""
+    _tell(commands.Impair(instance=instance, what=what))
+
+
+@aws.command(epilog="Example:\n\n  karpenter local aws heal i-0123456789abcdef0")
+@click.argument("instance")
+def heal(instance: str) -> None:
+    """Let INSTANCE be well again."""
+    _tell(commands.Heal(instance=instance))
+
+
+@aws.command(epilog="Example:\n\n  karpenter local aws lag 10")
+@click.argument("seconds", type=float)
+def lag(seconds: float) -> None:
+    """Let EC2 not show what it has just launched, for SECONDS."""
+    _tell(commands.Lag(seconds=seconds))
+
+
+@aws.command("shift-zone", epilog="Example:\n\n  karpenter local aws shift-zone usw2-az1 --for 600")
+@click.argument("zone_id")
+@click.option(
+    "--for",
+    "seconds",
+    type=float,
+    default=3600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long; 0 ends it.",
+)
+def shift_zone(zone_id: str, seconds: float) -> None:
+    """Shift traffic away from the zone with the id ZONE_ID, as Application Recovery Controller does."""
+    _tell(commands.ShiftZone(zone_id=zone_id, seconds=seconds))
+
+
 @aws.command("release-ami", epilog="Example:\n\n  karpenter local aws release-ami")
 def release_ami() -> None:
     """Publish newer images of every family."""

@@ -83,6 +83,15 @@ def run(*arguments: str) -> Result:
         pytest.param("rebalance i-1", commands.Rebalance(instance="i-1"), id="a recommendation"),
         pytest.param("retire i-1", commands.Retire(instance="i-1"), id="a retirement"),
         pytest.param("kill i-1", commands.Kill(instance="i-1"), id="an end"),
+        pytest.param("impair i-1", commands.Impair(instance="i-1"), id="a check that fails"),
+        pytest.param(
+            "impair i-1 --what instance-stop",
+            commands.Impair(instance="i-1", what="instance-stop"),
+            id="an event that is scheduled",
+        ),
+        pytest.param("heal i-1", commands.Heal(instance="i-1"), id="a recovery"),
+        pytest.param("lag 10", commands.Lag(seconds=10), id="a late EC2"),
+        pytest.param("shift-zone z --for 6", commands.ShiftZone(zone_id="z", seconds=6), id="a shift"),
         pytest.param("release-ami", commands.ReleaseAmi(), id="a release"),
         pytest.param(
             "publish-ami mine --arch arm64 --id ami-1",

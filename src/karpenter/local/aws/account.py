@@ -59,6 +59,15 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
 
 
+class Ailment(msgspec.Struct, frozen=True):
+    """What is wrong with an instance."""
+
+    what: str
+    """The check that fails, ``instance`` or ``system``, or the code of an event that is scheduled."""
+
+    since: datetime
+
+
 class Account:
     """An AWS account in one region."""
 
@@ -97,6 +106,12 @@ class Account:
 
         self.operated = False
         """Whether somebody powers instances up and down; if not, that takes no time."""
+
+        self.lag = 0.0
+        """Seconds for which EC2 does not show what it has just launched."""
+
+        self.ailments: dict[str, Ailment] = {}
+        """What is wrong with instances, by their ids."""
 
         self._calls: list[Call] = []
         self._empty: dict[Shelf, Trouble] = {}

@@ -23,6 +23,7 @@ from moto.ssm.models import Parameter, ParameterDict
 from karpenter.local.aws.account import ACCOUNTS
 from karpenter.local.aws.fleet import Fleet
 from karpenter.local.aws.happenings import Ended
+from karpenter.local.aws.looking import check_instances, describe_instance_status, describe_instances
 from karpenter.local.aws.power import is_leaving, switch_off
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def _create_fleet(self: Any) -> ActionResult:
 
 
 def _describe_instance_types(self: Any) -> ActionResult:
+    self.error_on_dryrun()
     account = _account(self)
     found = self.ec2_backend.describe_instance_types(
         self._get_param("InstanceTypes", []), self._filters_from_querystring()
@@ -190,6 +192,16 @@ def _get_console_output(self: Any) -> ActionResult:
     )
 
 
+def _describe_instances(self: Any) -> ActionResult:
+    return describe_instances(self, _PLAIN["describe_instances"])
+
+
+def _create_tags(self: Any) -> ActionResult:
+    check_instances(self)
+    answer: ActionResult = _PLAIN["create_tags"](self)
+    return answer
+
+
 def _terminate(self: Any) -> Any:
     """Begin the end of an instance; ends that have begun are left alone."""
     account = ACCOUNTS.get(self.owner_id)
@@ -208,10 +220,13 @@ def _terminate(self: Any) -> Any:
 
 _EC2: Final[dict[str, Callable[[Any], ActionResult]]] = {
     "create_fleet": _create_fleet,
+    "create_tags": _create_tags,
     "delete_launch_template": _delete_launch_template,
     "describe_capacity_reservations": _describe_capacity_reservations,
+    "describe_instance_status": describe_instance_status,
     "describe_instance_type_offerings": _describe_instance_type_offerings,
     "describe_instance_types": _describe_instance_types,
+    "describe_instances": _describe_instances,
     "describe_launch_templates": _describe_launch_templates,
     "describe_placement_groups": _describe_placement_groups,
     "describe_spot_price_history": _describe_spot_price_history,

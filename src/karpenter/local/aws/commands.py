@@ -68,6 +68,33 @@ class Kill(_Wish, frozen=True, kw_only=True, tag="kill"):
     instance: str
 
 
+class Impair(_Wish, frozen=True, kw_only=True, tag="impair"):
+    """Let a check of an instance fail from now on, or schedule an event for it."""
+
+    instance: str
+    what: str = "instance"
+    """The check, ``instance`` or ``system``, or the code of an event, such as ``instance-retirement``."""
+
+
+class Heal(_Wish, frozen=True, kw_only=True, tag="heal"):
+    """Let an instance be well again."""
+
+    instance: str
+
+
+class Lag(_Wish, frozen=True, kw_only=True, tag="lag"):
+    """Let EC2 not show what it has just launched, for so many seconds."""
+
+    seconds: float
+
+
+class ShiftZone(_Wish, frozen=True, kw_only=True, tag="shift-zone"):
+    """Shift traffic away from a zone, for so many seconds; for none, let it come back."""
+
+    zone_id: str
+    seconds: float = 3600.0
+
+
 class ReleaseAmi(_Wish, frozen=True, kw_only=True, tag="release-ami"):
     """Publish newer images of every family, so that aliases to the latest one mean them."""
 
@@ -118,6 +145,10 @@ Command: TypeAlias = (
     | Rebalance
     | Retire
     | Kill
+    | Impair
+    | Heal
+    | Lag
+    | ShiftZone
     | ReleaseAmi
     | PublishAmi
     | SetPrice

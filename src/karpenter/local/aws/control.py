@@ -10,6 +10,7 @@ Every command is answered with one sentence that says what was done.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
@@ -17,11 +18,14 @@ import msgspec
 from moto.ec2.models import ec2_backends
 
 from karpenter.local.aws import faults
-from karpenter.local.aws.account import Shelf
+from karpenter.local.aws.account import Ailment, Shelf
 from karpenter.local.aws.commands import (
     Allow,
+    Heal,
+    Impair,
     Interrupt,
     Kill,
+    Lag,
     Limit,
     MovePrices,
     PublishAmi,
@@ -32,6 +36,7 @@ from karpenter.local.aws.commands import (
     Retire,
     SellOut,
     SetPrice,
+    ShiftZone,
 )
 from karpenter.local.aws.happenings import Doomed
 from karpenter.local.aws.mail import announce_interruption, announce_maintenance, announce_rebalance
@@ -82,15 +87,13 @@ class Control:
         match command:
             case SellOut() | Limit() | Restock():
                 return self._stock(command)
-            case Interrupt() | Rebalance() | Retire() | Kill():
+            case Interrupt() | Rebalance() | Retire() | Kill() | Impair() | Heal():
                 return self._disturb(command)
             case ReleaseAmi() | PublishAmi():
                 return self._publish(command)
-            case SetPrice():
-                return self._set_price(command)
-            case MovePrices(spread=spread, seed=seed):
-                return self._move_prices(spread, seed)
-            case Refuse() | Allow():
+            case SetPrice() | MovePrices():
+                return self._reprice(command)
+            case Refuse() | Allow() | Lag() | ShiftZone():
                 return self._spoil(command)
             case _:
                 assert_never(command)
@@ -142,7 +145,7 @@ class Control:
             case _:
                 assert_never(command)
 
-    def _disturb(self, command: Interrupt | Rebalance | Retire | Kill) -> str:
+    def _disturb(self, command: Interrupt | Rebalance | Retire | Kill | Impair | Heal) -> str:
         found = self._alive(command.instance)
         match command:
             case Interrupt(notice=notice):
@@ -158,8 +161,21 @@ class Control:
             case Kill():
                 found.terminate()
                 return f"{found.id} was ended"
+            case Impair(what=what):
+                self.account.ailments[found.id] = Ailment(what, self.account.now())
+                return f"{found.id} is not well: {what}"
+            case Heal():
+                self.account.ailments.pop(found.id, None)
+                return f"{found.id} is well"
             case _:
                 assert_never(command)
+
+    def _shift(self, zone: str, seconds: float) -> str:
+        others = [each for each in self.account.shifts if each["awayFrom"] != zone]
+        until = self.account.now() + timedelta(seconds=seconds)
+        shift = {"awayFrom": zone, "appliedStatus": "APPLIED", "expiryTime": until.timestamp()}
+        self.account.shifts = [*others, shift] if seconds > 0 else others
+        return f"traffic is shifted away from {zone} for {seconds:g} s"
 
     def _publish(self, command: ReleaseAmi | PublishAmi) -> str:
         if isinstance(command, ReleaseAmi):
@@ -170,17 +186,35 @@ class Control:
         number = self.estate.publish_image(command.name, arch=command.arch, number=command.id)
         return f"published {number} as {command.name}"
 
-    def _spoil(self, command: Refuse | Allow) -> str:
-        operation = command.operation
-        if isinstance(command, Allow):
-            self.account.faults.never(operation)
-            return f"calls of {operation} go well again"
-        fault = faults.Refuse(code=command.code)
+    def _spoil(self, command: Refuse | Allow | Lag | ShiftZone) -> str:
+        match command:
+            case Refuse():
+                return self._refuse(command)
+            case Allow(operation=operation):
+                self.account.faults.never(operation)
+                return f"calls of {operation} go well again"
+            case Lag(seconds=seconds):
+                if seconds < 0:
+                    raise Impossible(f"nobody sees ahead by {-seconds:g} s")
+                self.account.lag = seconds
+                return f"instances are shown {seconds:g} s after their launch"
+            case ShiftZone(zone_id=zone, seconds=seconds):
+                return self._shift(zone, seconds)
+            case _:
+                assert_never(command)
+
+    def _refuse(self, command: Refuse) -> str:
+        operation, fault = command.operation, faults.Refuse(code=command.code)
         if not command.count:
             self.account.faults.always(operation, fault)
             return f"all calls of {operation} end with {command.code}"
         self.account.faults.next(operation, *[fault] * command.count)
         return f"the next {command.count} calls of {operation} end with {command.code}"
+
+    def _reprice(self, command: SetPrice | MovePrices) -> str:
+        if isinstance(command, SetPrice):
+            return self._set_price(command)
+        return self._move_prices(command.spread, command.seed)
 
     def _set_price(self, command: SetPrice) -> str:
         name, price, zone = command.instance_type, command.price, command.zone

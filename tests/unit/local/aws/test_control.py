@@ -11,8 +11,11 @@ import pytest
 from karpenter.local.aws.commands import (
     Allow,
     Command,
+    Heal,
+    Impair,
     Interrupt,
     Kill,
+    Lag,
     Limit,
     MovePrices,
     PublishAmi,
@@ -23,6 +26,7 @@ from karpenter.local.aws.commands import (
     Retire,
     SellOut,
     SetPrice,
+    ShiftZone,
 )
 from karpenter.local.aws.control import Control, Impossible
 from karpenter.local.aws.happenings import Doomed, Ended, Launched, Mailed
@@ -237,6 +241,7 @@ def test_calls_can_be_refused(world: World, control: Control) -> None:
         pytest.param(
             SetPrice(instance_type="m5.large", price=0), "a price is more than 0, and 0 is not", id="a gift"
         ),
+        pytest.param(Lag(seconds=-5), "nobody sees ahead by 5 s", id="a prophet"),
         pytest.param(MovePrices(spread=2), "a spread is between 0 and 1, and 2 is not", id="a wild market"),
     ],
 )
@@ -294,6 +299,73 @@ def test_consoles_can_be_read(world: World, control: Control) -> None:
 
     assert control.console(instance) == control.console(node) == "booting\nkubelet does not start"
     assert world.ec2.get_console_output(InstanceId=instance)["Output"] == control.console(instance)
+
+
+def test_what_was_just_launched_may_not_be_seen(world: World, control: Control) -> None:
+    """EC2 may forget for a while what it has launched: it is neither listed nor found nor tagged."""
+    control.perform(Lag(seconds=1000))
+    instance = launch(world)
+    errors = world.ec2.exceptions.ClientError
+
+    assert world.ec2.describe_instances()["Reservations"] == []
+    with pytest.raises(errors, match=r"InvalidInstanceID\.NotFound"):
+        world.ec2.describe_instances(InstanceIds=[instance])
+    with pytest.raises(errors, match=r"InvalidInstanceID\.NotFound"):
+        world.ec2.create_tags(Resources=[instance], Tags=[{"Key": "a", "Value": "b"}])
+    control.perform(Lag(seconds=0))
+    world.ec2.create_tags(Resources=[instance], Tags=[{"Key": "a", "Value": "b"}])
+    (found,) = world.ec2.describe_instances(InstanceIds=[instance])["Reservations"]
+    assert found["Instances"][0]["Tags"] == [{"Key": "a", "Value": "b"}]
+
+
+def test_instances_are_asked_for_by_several_keys(world: World, control: Control) -> None:
+    """Those are shown that have all of them, as EC2 does, and not only the last."""
+    both, one = launch(world), launch(world)
+    world.ec2.create_tags(Resources=[both, one], Tags=[{"Key": "a", "Value": ""}])
+    world.ec2.create_tags(Resources=[both], Tags=[{"Key": "b", "Value": ""}])
+    filters = [{"Name": "tag-key", "Values": [key]} for key in ("b", "a")]
+    assert control.instances()
+
+    told = world.ec2.describe_instances(Filters=filters)["Reservations"]
+
+    assert [each["InstanceId"] for part in told for each in part["Instances"]] == [both]
+
+
+@pytest.mark.parametrize(
+    ("what", "question"),
+    [
+        pytest.param("instance", ("instance-status.status", "impaired"), id="the instance"),
+        pytest.param("system", ("system-status.status", "impaired"), id="what is under it"),
+        pytest.param("instance-stop", ("event.code", "instance-stop"), id="what will become of it"),
+    ],
+)
+def test_instances_can_be_unwell(
+    world: World, control: Control, what: str, question: tuple[str, str]
+) -> None:
+    """Whoever asks for instances that something is wrong with finds them, until they are well again."""
+    instance = launch(world)
+    name, value = question
+
+    def unwell() -> list[str]:
+        told = world.ec2.describe_instance_status(Filters=[{"Name": name, "Values": [value]}])
+        return [each["InstanceId"] for each in told["InstanceStatuses"]]
+
+    assert unwell() == []
+    control.perform(Impair(instance=instance, what=what))
+    assert unwell() == [instance]
+    control.perform(Heal(instance=instance))
+    assert unwell() == []
+
+
+def test_zones_can_be_shifted_away(world: World, control: Control) -> None:
+    """A shift is told with its end, replaces one of the same zone, and can be taken back."""
+    control.perform(ShiftZone(zone_id="usw2-az1", seconds=60))
+    control.perform(ShiftZone(zone_id="usw2-az1", seconds=600))
+
+    (shift,) = world.account.shifts
+    assert 500 < shift["expiryTime"] - world.account.now().timestamp() <= 600
+    control.perform(ShiftZone(zone_id="usw2-az1", seconds=0))
+    assert world.account.shifts == []
 
 
 def ask(path: str, body: object = None, *, kind: str = "application/json") -> tuple[int, Any]:
