@@ -9,7 +9,7 @@ from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.api.nodepool import NodePool
 from karpenter.api.workloads import Deployment
 from karpenter.kube.patch import MergePatch
-from karpenter.local.aws.commands import Interrupt, Kill, Limit, ReleaseAmi, SellOut
+from karpenter.local.aws.commands import Impair, Interrupt, Kill, Lag, Limit, ReleaseAmi, SellOut
 from tests.integration.aws_world import SEEDS, in_aws
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ async def test_manifest_of_a_cluster_definition(world: AwsWorld) -> None:
 @in_aws()
 async def test_from_the_first_node_to_the_last(world: AwsWorld) -> None:
     """Nodes are what their machines read; one that vanishes is replaced; with the class, everything goes."""
+    world.control.perform(Lag(seconds=8))  # none of this depends on EC2 showing at once what it has launched
     await apply(world, kubelet={"maxPods": 17})
     await scale(world, 2)
     await world.settled(2)
@@ -162,6 +163,23 @@ async def test_an_interruption_is_over_before_the_machine_dies(world: AwsWorld) 
     (second,) = (each for each in world.control.instances() if each.id != first.id)
     assert (second.instance_type, second.zone) != (first.instance_type, first.zone)
     await world.until(lambda: first.id not in {each.id for each in world.control.instances()})
+
+
+@in_aws()
+async def test_a_machine_that_is_broken_is_replaced(world: AwsWorld) -> None:
+    """A machine whose status check fails for two minutes goes, and its pods run elsewhere."""
+    await apply(world)
+    await scale(world, 1)
+    await world.settled(1)
+    (first,) = world.control.instances()
+
+    world.control.perform(Impair(instance=first.id, what="system"))
+
+    async def replaced() -> bool:
+        machines = {each.id for each in world.control.instances()}
+        return first.id not in machines and await world.running() == 1
+
+    assert await world.until(replaced) > 120
 
 
 @in_aws()
