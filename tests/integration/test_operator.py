@@ -9,6 +9,7 @@ import pytest
 
 from karpenter.api import labels
 from karpenter.api.dra import ResourceSlice
+from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.nodepool import NodePool
 from karpenter.base.aio.bucket import TokenBucket
 from karpenter.base.aio.virtual import run_virtual
@@ -110,6 +111,25 @@ def test_nothing_is_launched_twice_while_watches_lag(seconds: float, late_kinds:
             assert cpus <= 24
 
     run_virtual(scenario())
+
+
+@in_world()
+async def test_a_tight_plan_is_not_loosened_while_its_machines_come(world: World) -> None:
+    """Pods that were given places are not looked at again before they could have taken them."""
+    delayed = {"spec": {"nodeRegistrationDelay": "5s"}}
+    await world.client.patch(KWOKNodeClass, "default", MergePatch(delayed))
+    await world.pool()
+    claims: list[int] = []
+    assert world.operator is not None
+    world.operator.provisioner.subscribe(lambda decision: claims.append(len(decision.claims)))
+    await world.deploy("small", replicas=60, cpu="900m")
+    await world.deploy("large", replicas=60, cpu="3500m")
+    await world.until(world.machines)
+    world.operator.provisioner.trigger("somebody asks again")
+    await world.until(lambda: len(claims) > 1)
+
+    assert claims[0] > 0
+    assert claims[1:] == [0]
 
 
 @in_world()

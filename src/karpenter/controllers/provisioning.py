@@ -24,6 +24,8 @@ from karpenter.base.aio.batch import Batcher
 from karpenter.core.provisioning.claims import over_limit
 from karpenter.core.provisioning.decide import provision, told
 from karpenter.core.provisioning.demand import is_provisionable
+from karpenter.core.provisioning.promises import Promise
+from karpenter.core.scheduling.intake.buffers import is_virtual
 from karpenter.core.scheduling.intake.pools import usage
 from karpenter.core.state.nodes import state_nodes
 from karpenter.core.state.store import Put
@@ -104,6 +106,7 @@ class Provisioner:
         self.search: Search | None = None
         """The search for places that is under way."""
 
+        self._promises: dict[str, Promise] = {}
         self._listeners: list[Callable[[Decision], None]] = []
 
     def subscribe(self, listener: Callable[[Decision], None]) -> None:
@@ -162,6 +165,11 @@ class Provisioner:
         options = msgspec.structs.replace(
             self._options, stop=lambda: self._clock.monotonic() - started > BUDGET
         )
+        self._promises = {
+            key: each
+            for key, each in self._promises.items()
+            if key in view.pods and each.claim in view.claims
+        }
         self.search = Search(f"{self.decisions:08x}", len(self._waiting), started)
         try:
             decision = await self._worker.run(
@@ -173,6 +181,7 @@ class Provisioner:
                     options=options,
                     policy=self._policy,
                     promised_until=now + self._promise,
+                    promises=dict(self._promises),
                 )
             )
         finally:
@@ -182,6 +191,7 @@ class Provisioner:
         self.buffered = decision.buffered
         for listener in self._listeners:
             listener(decision)
+        self._promises |= {key: Promise(claim, now) for key, claim in decision.coming.items()}
         await self._performer.perform(decision.effects)
         await asyncio.gather(*(self._create(each) for each in decision.claims))
 
@@ -201,6 +211,8 @@ class Provisioner:
         except KubeError as error:
             log.warning("nodeclaim.not_created", nodepool=name, because=str(error))
             return
+        made = Promise(claim.name, self._clock.now())
+        self._promises |= {key: made for key, pod in pods.items() if not is_virtual(pod)}
         await self._performer.perform(told(claim, pods))
 
     def _measure(self, decision: Decision, seconds: float) -> None:

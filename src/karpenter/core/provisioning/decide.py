@@ -7,6 +7,7 @@ One decision of the provisioner: claims to create, nodes to promise, and what to
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,6 +17,7 @@ from karpenter.core.announcements import failed_scheduling, no_compatible_types,
 from karpenter.core.effects import CreateClaim, Effect, Nominate
 from karpenter.core.provisioning.claims import create
 from karpenter.core.provisioning.demand import demand
+from karpenter.core.provisioning.promises import is_coming, keep
 from karpenter.core.provisioning.zones import pods_by_zone
 from karpenter.core.scheduling.intake.buffers import is_virtual
 from karpenter.core.scheduling.intake.intake import assemble
@@ -31,11 +33,13 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import Catalog, InstanceType
+    from karpenter.core.provisioning.promises import Promise
     from karpenter.core.scheduling.intake.intake import Intake, Policy
     from karpenter.core.scheduling.problem import Options, Pool
     from karpenter.core.state.view import ClusterView
 
 PROVISIONED: Final = "provisioned"
+NO_PROMISES: Final[Mapping[str, Promise]] = MappingProxyType({})
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +65,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     refused: frozenset[str] = frozenset()
     """Waiting pods that have none."""
 
+    coming: Mapping[str, str] = {}
+    """Of each pod that was given a place on a machine that is on its way already, the claim."""
+
     zones: Mapping[str, int] = {}
     """How many waiting pods can only be in each zone."""
 
@@ -79,13 +86,19 @@ def provision(
     options: Options,
     policy: Policy,
     promised_until: datetime,
+    promises: Mapping[str, Promise] = NO_PROMISES,
 ) -> Decision:
-    """Decide where every waiting pod goes, and which machines to launch for them."""
-    pods = demand(view, now, policy)
+    """
+    Decide where every waiting pod goes, and which machines to launch for them.
+
+    `promises` are the places that pods were given before, by the keys of the pods.
+    """
+    wanted = demand(view, now, policy)
+    kept = keep(view, state_nodes(view), wanted, promises, now)
+    pods = tuple(pod for pod in wanted if pod.key not in kept.pods)
     if not pods:
         return NOTHING_TO_DO
-    nodes = state_nodes(view)
-    intake = assemble(view, catalog, nodes=nodes, pods=pods, options=options, policy=policy)
+    intake = assemble(kept.view, catalog, nodes=kept.nodes, pods=pods, options=options, policy=policy)
     plan = solve(intake.problem)
     known = {pod.key: pod for pod in pods}
     rules = catalog.label_rules
@@ -105,7 +118,8 @@ def provision(
         ),
         buffers=_buffers(plan, known),
         places=_places(plan, view, known),
-        zones=pods_by_zone(filter(_waits_for_real, pods), view, catalog),
+        zones=pods_by_zone(filter(_waits_for_real, wanted), view, catalog),
+        coming=_coming(plan, view, known),
         refused=frozenset(
             each.pod for each in (*intake.turned_away, *plan.refusals) if _waits_for_real(known[each.pod])
         ),
@@ -123,6 +137,20 @@ def _places(plan: Plan, view: ClusterView, pods: Mapping[str, Pod]) -> dict[str,
     found = {key: pools[name] for name, keys in plan.placed.items() for key in keys}
     found |= {key: node.pool for node in plan.new_nodes for key in node.pods}
     return {key: pool for key, pool in found.items() if _waits_for_real(pods[key])}
+
+
+def _coming(plan: Plan, view: ClusterView, pods: Mapping[str, Pod]) -> dict[str, str]:
+    """Return of each pod that was given a place on a machine that is on its way the claim."""
+    claims = {
+        node.name: node.claim.name for node in state_nodes(view) if node.claim is not None and is_coming(node)
+    }
+    return {
+        key: claims[name]
+        for name, keys in plan.placed.items()
+        if name in claims
+        for key in keys
+        if not is_virtual(pods[key])
+    }
 
 
 def _waits_for_real(pod: Pod) -> bool:

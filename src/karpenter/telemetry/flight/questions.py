@@ -18,6 +18,7 @@ from karpenter.core.disruption.command import Verdict
 from karpenter.core.disruption.confirm import Confirmed, confirm
 from karpenter.core.disruption.propose import Rules, propose
 from karpenter.core.provisioning.decide import Decision, provision
+from karpenter.core.provisioning.promises import Promise
 from karpenter.core.scheduling.intake.intake import Policy
 from karpenter.core.scheduling.problem import Options
 
@@ -39,6 +40,7 @@ QUESTIONS: Final[dict[str, Callable[..., Any]]] = {
 
 _STRUCTS: Final = {"options": Options, "policy": Policy, "rules": Rules}
 _SETS: Final = ("nominated", "buffered")
+_OTHERS: Final[dict[str, Any]] = {"promises": dict[str, Promise]}
 _COMMAND: Final = "command"
 _STOP: Final = "stop"
 
@@ -98,7 +100,7 @@ def call_of(
         elif name in _SETS:
             keywords[name] = frozenset(value)
         elif name != _COMMAND:
-            keywords[name] = msgspec.convert(value, datetime)
+            keywords[name] = msgspec.convert(value, _OTHERS.get(name, datetime))
     return partial(QUESTIONS[question], *first, view, catalog, **keywords)
 
 

@@ -15,11 +15,12 @@ from karpenter.core.effects import Announce, Nominate
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.provisioning.claims import over_limit
 from karpenter.core.provisioning.decide import NOTHING_TO_DO, provision, told
+from karpenter.core.provisioning.promises import Promise
 from karpenter.core.scheduling.intake.intake import Policy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.view import view_of
 from karpenter.testing.builders import RESERVATION, instance_type
-from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, complete, node, pod, pool
+from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, complete, launched, node, pod, pool
 from tests.unit.core.provisioning.test_demand import waiting
 
 if TYPE_CHECKING:
@@ -195,3 +196,33 @@ def test_a_limit_that_is_passed_is_named() -> None:
 
     assert over_limit(limited, {"cpu": 4000, "memory": 2**30}) == ""
     assert over_limit(limited, {"cpu": 4001}) == "NodePool default has 4001m of cpu and its limit is 4"
+
+
+def test_pods_keep_the_places_that_they_were_given() -> None:
+    """A pod that was promised a place is not looked at again; another finds only the room beside it."""
+    room = {"cpu": "1500m", "memory": "8Gi", "pods": "10"}
+    machine = launched(status={"allocatable": room, "capacity": room})
+    view = view_of([pool(), machine, waiting("first", **ASKS), waiting("second", **ASKS)])
+
+    def decide_with(**promises: Promise) -> Decision:
+        return provision(
+            view,
+            MARKET,
+            now=NOW,
+            options=Options(),
+            policy=Policy(),
+            promised_until=UNTIL,
+            promises={f"default/{name}": each for name, each in promises.items()},
+        )
+
+    free = decide_with()
+    assert sorted(free.coming.values()) == ["claim-1"]
+    assert len(free.claims) == 1
+
+    held = decide_with(first=Promise("claim-1", NOW))
+    assert [each.pods for each in held.claims] == [("default/second",)]
+    assert held.coming == {}
+    assert sum(held.zones.values()) == 2
+
+    both = decide_with(first=Promise("claim-1", NOW), second=Promise("claim-1", NOW))
+    assert sorted(both.coming.values()) == ["claim-1"]
