@@ -161,6 +161,7 @@ def assemble(
         classes=classes,
         cluster=cluster,
         shop=shop,
+        prices=prices,
         catalogs=catalogs,
         instances=instances,
         reservations=reservations,

@@ -33,7 +33,9 @@ from karpenter.cloud.aws.resolving.placement_groups import PlacementGroups
 from karpenter.cloud.aws.resolving.reservations import Reservations
 from karpenter.cloud.aws.settings import AwsSettings
 from karpenter.cloud.aws.types.catalogs import Catalogs
+from karpenter.cloud.aws.types.prices import Prices
 from karpenter.cloud.aws.types.shop import Shop
+from karpenter.cloud.aws.types.stated import stated_prices
 from karpenter.cloud.aws.types.traits import traits_of
 from karpenter.cloud.aws.words import NODE_CLASS_LABEL
 from karpenter.cloud.errors import (
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.chores import Duty, Office
     from karpenter.cloud.interface import Interruption, Machine
     from karpenter.core.model.catalog import Catalog
+    from karpenter.core.state.view import ClusterView
 
 NODE_CLASS: Final = NodeClassKind(EC2NodeClass.api_version.partition("/")[0], EC2NodeClass.kind)
 
@@ -89,6 +92,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     classes: ClassBook
     cluster: Cluster
     shop: Shop
+    prices: Prices
     catalogs: Catalogs
     instances: Instances
     reservations: Reservations
@@ -114,6 +118,7 @@ class AwsProvider:
         self.parts = parts
         self._duties = duties
         self._roster: Roster | None = None
+        self._view: Callable[[], ClusterView] | None = None
         self._busy: dict[str, asyncio.Lock] = {}
         self._ending: dict[str, str] = {}
 
@@ -188,7 +193,7 @@ class AwsProvider:
     def chores(self, office: Office) -> tuple[Duty, ...]:
         """Return what is to be done for the cluster while the operator leads."""
         self.parts.meters.use(office.metrics)
-        self._roster = Roster(office.view)
+        self._roster, self._view = Roster(office.view), office.view
         self.parts.classes.follow()
         return tuple(self._duties(office, self._roster))
 
@@ -258,6 +263,8 @@ class AwsProvider:
         return found
 
     async def _sold_to(self, node_class: EC2NodeClass) -> tuple[Traits, Catalog]:
+        if self.parts.settings.node_overlay:
+            self.parts.prices.state(stated_prices(await self._overlays()))
         group = await self.parts.placement_groups.last_known(node_class.spec.placement_group_selector)
         traits = traits_of(node_class, settings=self.parts.settings, region=self.parts.region, group=group)
         return traits, self.parts.catalogs.catalog(traits, node_class=node_class.name)
@@ -298,18 +305,29 @@ class AwsProvider:
         except CloudError:
             return None
 
+    async def _overlays(self) -> tuple[NodeOverlay, ...]:
+        """Return the corrections of users: those that the operator sees, or else those that there are."""
+        if self._view is not None:
+            return tuple(self._view().overlays.values())
+        return await self.parts.objects.list(NodeOverlay)
+
+    async def _pools(self) -> tuple[NodePool, ...]:
+        if self._view is not None:
+            return tuple(self._view().pools.values())
+        return await self.parts.objects.list(NodePool)
+
     async def _overlaid(self, catalog: Catalog, claim: NodeClaim) -> Catalog:
         """Return a catalogue with the corrections that users have made for the pool of a claim."""
         name = claim.metadata.labels.get(NODEPOOL, "")
         if not self.parts.settings.node_overlay or not name:
             return catalog
-        overlays = await self.parts.objects.list(NodeOverlay)
+        overlays = await self._overlays()
         if not overlays:
             return catalog
         corrections, _ = read(overlays, catalog.label_rules)
         pools = {
             pool.name: (pool.spec.template.metadata.labels, (await self.catalog(pool)).types)
-            for pool in await self.parts.objects.list(NodePool)
+            for pool in await self._pools()
             if pool.spec.template.spec.node_class_ref.kind == EC2NodeClass.kind
         }
         if name not in pools:

@@ -3,7 +3,8 @@ What instance types cost.
 
 Until AWS has been asked, prices are those that ship with the product, and spot costs what on demand does.
 Once spot prices have come, a type without one in a zone is not sold there. A refresh that fails, or that says
-nothing, changes nothing.
+nothing, changes nothing. Types that nobody has a price for, such as those of a preview, may be priced by the
+user.
 """
 
 from __future__ import annotations
@@ -34,18 +35,24 @@ class Prices:
         self._listed = not isolated and not aws.region.startswith(_WITHOUT_PRICE_LIST)
         self._on_demand = shipped_prices(aws.region)
         self._spot: dict[tuple[str, str], float] | None = None
+        self._stated: Mapping[str, float] = {}
         self.version = 0
         """Grows whenever a price changes."""
 
     def on_demand(self, instance_type: str) -> float | None:
         """Return the price of a type on demand; None when nobody knows it."""
-        return self._on_demand.get(instance_type)
+        return self._on_demand.get(instance_type, self._stated.get(instance_type))
 
     def spot(self, instance_type: str, zone: str) -> float | None:
         """Return the price of a type in a zone at spot; None when it is not sold."""
         if self._spot is None:
             return self.on_demand(instance_type)
-        return self._spot.get((instance_type, zone))
+        return self._spot.get((instance_type, zone), self._stated.get(instance_type))
+
+    def state(self, prices: Mapping[str, float]) -> None:
+        """Take prices for types that have none, whatever the zone and however they are bought."""
+        self._note(changed=prices != self._stated)
+        self._stated = prices
 
     async def refresh_on_demand(self) -> None:
         """
