@@ -35,6 +35,9 @@ _KEPT_HEADERS = ("accept", "content-type", "user-agent", "impersonate-user")
 _STUCK_AFTER = 60.0
 """Seconds for which a write may wait for a client that does not read."""
 
+_PATIENCE = 0.5
+"""Seconds for which the end waits for requests under way. Watches never end by themselves."""
+
 
 class HttpFront:
     """Listens, authenticates, and hands over."""
@@ -51,7 +54,7 @@ class HttpFront:
     async def start(self, port: int = 0) -> str:
         """Begin to listen on loopback; return the URL."""
         low_level = web.Server(self._serve, handler_cancellation=True, access_log=None)
-        self._runner = web.ServerRunner(low_level, handle_signals=False)
+        self._runner = web.ServerRunner(low_level, handle_signals=False, shutdown_timeout=_PATIENCE)
         await self._runner.setup()
         site = web.TCPSite(self._runner, HOST, port, ssl_context=_context(self.certificates), backlog=1024)
         await site.start()

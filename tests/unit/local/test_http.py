@@ -58,6 +58,13 @@ async def test_bodies_have_a_limit() -> None:
             assert answer.status == 413
 
 
+async def test_the_end_does_not_wait_for_watches() -> None:
+    """A client that watches for ever does not keep the server from stopping."""
+    async with running() as (front, session), session.get(CONFIGMAPS, params={"watch": "true"}) as stream:
+        assert stream.status == 200
+        await asyncio.wait_for(front.stop(), 5.0)
+
+
 async def test_a_watch_streams_and_ends_with_its_client() -> None:
     """Events arrive as they happen; a client that leaves leaves no watcher behind."""
     async with running() as (front, session):

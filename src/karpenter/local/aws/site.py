@@ -77,6 +77,7 @@ class Site:
             "AWS_ACCESS_KEY_ID": credentials["aws_access_key_id"],
             "AWS_SECRET_ACCESS_KEY": credentials["aws_secret_access_key"],
             "AWS_REGION": self.account.region,
+            "AWS_DEFAULT_REGION": self.account.region,
             "AWS_ENDPOINT_URL": self._endpoint,
             "CLUSTER_NAME": self.cluster,
             "INTERRUPTION_QUEUE": self.cluster,
