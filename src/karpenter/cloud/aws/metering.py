@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from karpenter.telemetry.metrics.declaring import DURATIONS, counter, gauge, histogram
+from karpenter.telemetry.metrics.table.conditions import condition_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from karpenter.telemetry.metrics import Counter, Declared, Gauge, Histogram, Metrics
 
@@ -90,6 +91,8 @@ USER_DATA_BYTES: Final = gauge(
     "nodeclass",
 )
 
+CLASS_CONDITIONS: Final = condition_metrics("operator_ec2nodeclass", "an EC2NodeClass")
+
 METRICS: Final = (
     RECEIVED,
     DELETED,
@@ -104,6 +107,7 @@ METRICS: Final = (
     BATCH_TIME,
     BATCH_SIZE,
     USER_DATA_BYTES,
+    *CLASS_CONDITIONS.all,
 )
 
 
@@ -112,10 +116,16 @@ class Meters:
 
     def __init__(self) -> None:
         self._metrics: Metrics | None = None
+        self._before: list[Callable[[], None]] = []
 
     def use(self, metrics: Metrics) -> None:
         """Count and show with these from now on."""
         self._metrics = metrics
+        metrics.before_reading(self._refresh)
+
+    def before_reading(self, refresh: Callable[[], None]) -> None:
+        """Let somebody bring what is shown up to date whenever it is read."""
+        self._before.append(refresh)
 
     def count(self, declared: Declared[Counter], **labels: str) -> None:
         """Count one."""
@@ -133,3 +143,7 @@ class Meters:
         """Show these rows for `owner`, in place of all that were shown for it before."""
         if self._metrics is not None:
             self._metrics[declared].publish(owner, rows)
+
+    def _refresh(self) -> None:
+        for refresh in self._before:
+            refresh()

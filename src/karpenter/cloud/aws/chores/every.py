@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.cloud.aws.chores.claims import MemoryCare, PartitionCare, TaggingCare
+from karpenter.cloud.aws.chores.class_gauges import ClassGauges
 from karpenter.cloud.aws.chores.collecting import InstanceCollection, ProfileCollection, TemplateCollection
 from karpenter.cloud.aws.chores.hashes import HashCare
 from karpenter.cloud.aws.chores.node_classes import NodeClassCare
@@ -40,6 +41,7 @@ def every_chore(made: Assembled, office: Office, roster: Roster) -> Iterator[Dut
         profiles=reachable,
         templates=made.templates,
         meters=made.meters,
+        gauges=ClassGauges(made.meters, clock),
     )
     yield HashCare(objects=objects, view=view, cluster=made.cluster)
     yield TaggingCare(view=view, instances=made.instances, cluster=settings.cluster, clock=clock)

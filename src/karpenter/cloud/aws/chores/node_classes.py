@@ -21,7 +21,7 @@ from karpenter.core.announcements import listing
 from karpenter.core.effects import NOTHING, Amend, Announce, Step, about
 from karpenter.core.lifecycle.amending import differ
 from karpenter.core.lifecycle.conditions import render
-from karpenter.core.state.store import Gone, Put
+from karpenter.core.state.store import Gone
 from karpenter.core.state.view import NodeClass
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.ec2.status import EC2NodeClassStatus
     from karpenter.api.meta import Resource
+    from karpenter.cloud.aws.chores.class_gauges import ClassGauges
     from karpenter.cloud.aws.classes.book import ClassBook
     from karpenter.cloud.aws.classes.rehearsing import Rehearsal
     from karpenter.cloud.aws.classes.resolver import Resolver
@@ -65,6 +66,7 @@ class NodeClassCare:
         profiles: Profiles | None,
         templates: Templates,
         meters: Meters,
+        gauges: ClassGauges,
     ) -> None:
         """Without `profiles`, IAM cannot be reached, and what is there stays there."""
         self._objects = objects
@@ -75,6 +77,7 @@ class NodeClassCare:
         self._profiles = profiles
         self._templates = templates
         self._meters = meters
+        self._gauges = gauges
         self._failures: dict[str, int] = {}
 
     def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
@@ -83,8 +86,7 @@ class NodeClassCare:
         item = event.object
         if isinstance(item, NodeClass):
             self._classes.changed(item.name)
-            if isinstance(event, Put):
-                yield item.name
+            yield item.name
         elif isinstance(item, NodeClaim) and isinstance(event, Gone):
             yield item.spec.node_class_ref.name
 
@@ -93,7 +95,13 @@ class NodeClassCare:
         node_class = await self._objects.get(EC2NodeClass, key)
         if node_class is None:
             self._failures.pop(key, None)
+            self._gauges.gone(key)
             return NOTHING
+        news = self._gauges.seen(node_class)
+        step = await self._due(node_class)
+        return Step(effects=(*news, *step.effects), again=step.again) if news else step
+
+    async def _due(self, node_class: EC2NodeClass) -> Step:
         if node_class.metadata.deletion_timestamp is not None:
             return await self._finish(node_class)
         if TERMINATION_FINALIZER not in node_class.metadata.finalizers:

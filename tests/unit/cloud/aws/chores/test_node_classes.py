@@ -12,6 +12,7 @@ from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.meta import Condition
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.aws.assembly import Assembled
+from karpenter.cloud.aws.chores.class_gauges import ClassGauges
 from karpenter.cloud.aws.chores.node_classes import NodeClassCare, changes
 from karpenter.cloud.aws.words import TERMINATION_FINALIZER
 from karpenter.core.effects import NOTHING, Amend, Announce, Step
@@ -36,6 +37,7 @@ def care(made: Assembled, *claims: NodeClaim) -> NodeClassCare:
         profiles=made.profiles,
         templates=made.templates,
         meters=made.meters,
+        gauges=ClassGauges(made.meters, made.clock),
     )
 
 
@@ -209,7 +211,7 @@ CLASS = NodeClass(group="karpenter.k8s.aws", kind="EC2NodeClass", name="default"
     ("event", "expected"),
     [
         pytest.param(Put(CLASS), ["default"], id="a class that has changed"),
-        pytest.param(Gone(CLASS), [], id="a class that is gone"),
+        pytest.param(Gone(CLASS), ["default"], id="a class that is gone"),
         pytest.param(Gone(launched(node_class="other")), ["other"], id="a claim that is gone"),
         pytest.param(Put(launched()), [], id="a claim that has changed"),
     ],

@@ -9,6 +9,7 @@ import pytest
 
 from karpenter.cloud.aws.assembly import Assembled
 from karpenter.cloud.aws.chores.claims import TaggingCare
+from karpenter.cloud.aws.chores.class_gauges import ClassGauges
 from karpenter.cloud.aws.chores.collecting import ProfileCollection, TemplateCollection
 from karpenter.cloud.aws.chores.node_classes import NodeClassCare
 from karpenter.cloud.aws.chores.refreshing import refresh_prices
@@ -111,6 +112,7 @@ class Life:
             profiles=made.profiles,
             templates=made.templates,
             meters=made.meters,
+            gauges=ClassGauges(made.meters, made.clock),
         )
         await care.reconcile("default")
 

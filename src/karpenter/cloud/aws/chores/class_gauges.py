@@ -1,0 +1,89 @@
+"""
+Conditions of node classes as metrics and Events tell of them: how they stand, since when, and each change.
+
+The operator itself sees only whether a class is ready; what else its conditions say is known here. A change
+counts when both its sides were seen; what a class says when it is first seen, after a start of ours, is no
+news.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.cloud.aws.metering import CLASS_CONDITIONS
+from karpenter.core.announcements import condition_changed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karpenter.api.ec2nodeclass import EC2NodeClass
+    from karpenter.base.clock import Clock
+    from karpenter.cloud.aws.metering import Meters
+    from karpenter.core.effects import Announce
+
+
+class ClassGauges:
+    """Shows the conditions of every class, and tells when they change."""
+
+    def __init__(self, meters: Meters, clock: Clock) -> None:
+        self._meters = meters
+        self._clock = clock
+        self._there: dict[str, EC2NodeClass] = {}
+        meters.before_reading(self.refresh)
+
+    def seen(self, node_class: EC2NodeClass) -> tuple[Announce, ...]:
+        """Note how a class stands now, count what has changed, and return what there is to tell of it."""
+        before = self._there.get(node_class.name)
+        self._there[node_class.name] = node_class
+        return tuple(self._changes(before, node_class)) if before is not None else ()
+
+    def gone(self, name: str) -> None:
+        """Show nothing of a class any longer, and note how long its deletion took."""
+        held = self._there.pop(name, None)
+        asked = held.metadata.deletion_timestamp if held is not None else None
+        if asked is not None:
+            took = (self._clock.now() - asked).total_seconds()
+            self._meters.observe(CLASS_CONDITIONS.termination_duration, max(0.0, took))
+        for gauge in (
+            CLASS_CONDITIONS.count,
+            CLASS_CONDITIONS.current_status,
+            CLASS_CONDITIONS.termination_current_time,
+        ):
+            self._meters.show(gauge, name, ())
+
+    def refresh(self) -> None:
+        """Bring the gauges up to date."""
+        now = self._clock.now()
+        for name, node_class in self._there.items():
+            place = {"namespace": "", "name": name}
+            said = [
+                (each, {**place, "type": each.type, "status": each.status, "reason": each.reason})
+                for each in node_class.status.conditions
+            ]
+            self._meters.show(CLASS_CONDITIONS.count, name, [(1.0, labels) for _, labels in said])
+            ages = [
+                ((now - each.last_transition_time).total_seconds(), labels)
+                for each, labels in said
+                if each.last_transition_time is not None
+            ]
+            self._meters.show(CLASS_CONDITIONS.current_status, name, ages)
+            asked = node_class.metadata.deletion_timestamp
+            leaving = [((now - asked).total_seconds(), place)] if asked is not None else []
+            self._meters.show(CLASS_CONDITIONS.termination_current_time, name, leaving)
+
+    def _changes(self, before: EC2NodeClass, after: EC2NodeClass) -> Iterator[Announce]:
+        held = {each.type: each for each in before.status.conditions}
+        for each in after.status.conditions:
+            old = held.get(each.type)
+            if old is not None and old.status == each.status:
+                continue
+            self._meters.count(
+                CLASS_CONDITIONS.transitions, type=each.type, status=each.status, reason=each.reason
+            )
+            if old is not None and old.last_transition_time and each.last_transition_time:
+                took = (each.last_transition_time - old.last_transition_time).total_seconds()
+                self._meters.observe(
+                    CLASS_CONDITIONS.transition, max(0.0, took), type=each.type, status=old.status
+                )
+            if old is not None or each.status == "True":  # that something does not hold at birth is no news
+                yield condition_changed(after, old.status if old is not None else "", each)
