@@ -86,6 +86,15 @@ class Commands:
         """Every claim that a command under way is about to remove."""
         return frozenset(name for each in self.under_way for name in each.claims)
 
+    @property
+    def promised(self) -> dict[str, str]:
+        """Where pods go whose machines are about to leave, by key; nowhere yet for those of new machines."""
+        found: dict[str, str] = {}
+        for each in self.under_way:
+            found.update(dict.fromkeys((pod for new in each.command.replacements for pod in new.pods), ""))
+            found.update(each.command.moves)
+        return found
+
     async def begin(self, command: Command, candidates: Sequence[Candidate], text: str) -> bool:
         """Close the machines of a command and launch what replaces them; say whether that was done."""
         if not self.claims.isdisjoint(each.claim.name for each in candidates):

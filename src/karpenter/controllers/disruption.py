@@ -26,7 +26,7 @@ from karpenter.telemetry.metrics import disruption
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from karpenter.base.clock import Clock
@@ -105,9 +105,7 @@ class Disruption:
         stamp = self._store.stamp
         verdict = await self._propose()
         await self._performer.perform(told(verdict.kept, self._store.view()))
-        started = 0
-        for command in verdict.commands:
-            started += await self._follow_up(command)
+        started = await self._follow_up(verdict.commands)
         if started:
             return 0.0
         if not verdict.commands and is_settled(verdict.kept):
@@ -156,13 +154,23 @@ class Disruption:
             )
         return verdict
 
-    async def _follow_up(self, command: Command) -> bool:
-        """Look again at a command where that is due, and begin to carry it out; say whether it was begun."""
-        self._numbers += 1
-        text = self._text(command)
-        if command.reason != DRIFTED:
-            await self._tell(command, lambda item: consolidation_candidate(item, text))
+    async def _follow_up(self, commands: Sequence[Command]) -> int:
+        """Look again at commands where that is due, and begin them; return how many were begun."""
+        texts = [self._text(command) for command in commands]
+        late = False
+        for command, text in zip(commands, texts, strict=True):
+            if command.reason != DRIFTED:
+                late = True
+                await self._tell(command, partial(consolidation_candidate, command=text))
+        if late:
             await self._clock.sleep(WAIT)
+        begun = 0
+        for command, text in zip(commands, texts, strict=True):
+            begun += await self._begin(command, text)
+        return begun
+
+    async def _begin(self, command: Command, text: str) -> bool:
+        """Look again at a command, and begin to carry it out; say whether it was begun."""
         async with self._deciding:
             second = await self._confirm(command)
             if not isinstance(second, Confirmed):
@@ -192,6 +200,7 @@ class Disruption:
                 policy=self._policy,
                 nominated=nominated,
                 buffered=buffered,
+                promised=self._commands.promised,
             )
         )
 
@@ -205,6 +214,7 @@ class Disruption:
             self._metrics[disruption.DECISIONS_BY_NODEPOOL].add(nodepool=pool, **labels)
 
     def _text(self, command: Command) -> str:
+        self._numbers += 1
         nodes = {node.name: node for node in state_nodes(self._store.view())}
         pools = [nodes[name].pool for name in command.candidates if name in nodes]
         return describe(command, pools, f"{self._numbers:04d}")

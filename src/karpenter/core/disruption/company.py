@@ -10,9 +10,10 @@ Refuses to know nodes, and whether a pod really matters in the end: the solver c
 
 from __future__ import annotations
 
-from copy import copy
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
+from karpenter.core.scheduling.problem import Located
 from karpenter.core.scheduling.relax import required_apart
 
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from karpenter.api.meta import LabelSelector
     from karpenter.api.placement import TopologySpreadConstraint
     from karpenter.api.pod import Pod, PodSpec
-    from karpenter.core.scheduling.problem import Located
 
 Pair = tuple[str, str]
+_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Company:
@@ -33,7 +34,7 @@ class Company:
         self, running: Sequence[Located], spreads: Mapping[str, tuple[TopologySpreadConstraint, ...]]
     ) -> None:
         """`spreads` are constraints, by pod key, that pods follow which state none themselves."""
-        self._running = running
+        self.running = running
         self._spreads = spreads
         self._labelled: dict[Pair, list[int]] = {}
         self._refusing: dict[Pair, list[int]] = {}
@@ -44,8 +45,14 @@ class Company:
             if each.pod.spec.affinity is not None:
                 self._note_refusals(number, each.pod.spec)
 
-    def of(self, pods: Iterable[Pod], *, but: frozenset[str]) -> tuple[Located, ...]:
-        """Return the running pods that may matter to `pods`, in their order, `but` some keys."""
+    def of(
+        self, pods: Iterable[Pod], *, but: frozenset[str], moved: Mapping[str, str] = _NOBODY
+    ) -> tuple[Located, ...]:
+        """
+        Return the running pods that may matter to `pods`, in their order, `but` some keys.
+
+        Pods that have `moved` since, by key, are found where they went.
+        """
         found = set(self._refusing_any)
         for pod in pods:
             for pair in pod.metadata.labels.items():
@@ -53,17 +60,9 @@ class Company:
             for selector in self._selectors(pod):
                 sure = _pair(selector)
                 if sure is None:
-                    return tuple(each for each in self._running if each.pod.key not in but)
+                    return _at_home(self.running, but, moved)
                 found.update(self._labelled.get(sure, ()))
-        return tuple(
-            self._running[number] for number in sorted(found) if self._running[number].pod.key not in but
-        )
-
-    def moved(self, running: Sequence[Located]) -> Company:
-        """Return the same pods in the same order, some of them on other nodes."""
-        found = copy(self)
-        found._running = running  # noqa: SLF001  one of us
-        return found
+        return _at_home((self.running[number] for number in sorted(found)), but, moved)
 
     def _note_refusals(self, number: int, spec: PodSpec) -> None:
         for term in required_apart(spec):
@@ -85,6 +84,13 @@ class Company:
                 wished = side.preferred_during_scheduling_ignored_during_execution
                 found += [each.pod_affinity_term.label_selector for each in wished]
         yield from (selector for selector in found if selector is not None)
+
+
+def _at_home(
+    running: Iterable[Located], but: frozenset[str], moved: Mapping[str, str]
+) -> tuple[Located, ...]:
+    found = (each for each in running if each.pod.key not in but)
+    return tuple(Located(each.pod, moved[each.pod.key]) if each.pod.key in moved else each for each in found)
 
 
 def _pair(selector: LabelSelector | None) -> Pair | None:

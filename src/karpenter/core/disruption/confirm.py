@@ -8,6 +8,7 @@ places. Of empty machines those that are still empty go; everything else goes wh
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
@@ -21,19 +22,21 @@ from karpenter.core.state.guards import Guards
 from karpenter.core.state.nodes import state_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from karpenter.core.disruption.candidates import Survey
-    from karpenter.core.disruption.simulate import Outcome
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.intake.intake import Policy
-    from karpenter.core.scheduling.plan import NewNode
+    from karpenter.core.scheduling.plan import NewNode, Refusal
     from karpenter.core.scheduling.problem import Options
     from karpenter.core.state.view import ClusterView
 
 WAIT: Final = 15.0
 """Seconds between the first look and the second."""
+
+
+_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +66,13 @@ def confirm(
     policy: Policy,
     nominated: frozenset[str] = frozenset(),
     buffered: frozenset[str] = frozenset(),
+    promised: Mapping[str, str] = _NOBODY,
 ) -> Second:
-    """Look at a command again, in the cluster as it is now."""
+    """
+    Look at a command again, in the cluster as it is now.
+
+    `promised` says, by key, where pods go whose machines are leaving already.
+    """
     nodes, guards = state_nodes(view), Guards(view)
     surveyed = survey(nodes, view, catalog, guards, now, nominated=nominated)
     headroom = Headroom(nodes, view, command.reason, now)
@@ -87,18 +95,32 @@ def confirm(
         quiet=frozenset(n.name for n in nodes if is_quiet(n.claim, view.pools.get(n.pool), now)),
         options=options,
         policy=policy,
+        promised=promised,
     )
-    outcome = simulator.without(going, by_price=len(command.replacements) > 1)
-    if problem := _stranded(outcome) or _differs(command.replacements, outcome.replacements):
-        return Rejected(why="scheduling", message=problem)
-    return Confirmed(command=command, candidates=going)
+    if newcomer := _newcomer(command, going):
+        return Rejected(why="churn", message=f"pod {newcomer} has come since")
+    if len(command.replacements) > 1:
+        problem = _stranded(simulator.lost(command))
+    else:
+        outcome = simulator.without(going)
+        problem = _stranded(outcome.stranded) or _differs(command.replacements, outcome.replacements)
+    return (
+        Rejected(why="scheduling", message=problem)
+        if problem
+        else Confirmed(command=command, candidates=going)
+    )
 
 
-def _stranded(outcome: Outcome) -> str:
-    if not outcome.stranded:
-        return ""
-    first = outcome.stranded[0]
-    return f"pod {first.pod} would have no other place now: {first.message}"
+def _newcomer(command: Command, going: Sequence[Candidate]) -> str:
+    """Return a pod of which a command that buys several machines has not heard; nothing if there is none."""
+    if len(command.replacements) <= 1:
+        return ""  # one machine is decided anew, with whoever is there
+    known = {*command.moves, *(pod for node in command.replacements for pod in node.pods)}
+    return next((pod.key for each in going for pod in each.movable if pod.key not in known), "")
+
+
+def _stranded(refused: Sequence[Refusal]) -> str:
+    return f"pod {refused[0].pod} would have no other place now: {refused[0].message}" if refused else ""
 
 
 def _still_empty(command: Command, surveyed: Survey, headroom: Headroom, buffered: frozenset[str]) -> Second:

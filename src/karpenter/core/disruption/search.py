@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from karpenter.core.disruption import classic
 from karpenter.core.disruption.command import Command
 from karpenter.core.disruption.sweep import Fleet
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.consolidation import Consolidation
     from karpenter.core.disruption.headroom import Headroom
     from karpenter.core.disruption.simulate import Simulator
+    from karpenter.core.disruption.sweep import Swept
 
 _SMALL: Final = 40
 """Up to so many candidates the classic search is asked as well."""
 
 _GROUPS: Final = (2, 3, 5, 8, 13, 21)
-_TOGETHER: Final = 16
+_TOGETHER: Final = 10
 """So many machines are taken apart and packed anew at once."""
 
 _PATIENCE: Final = 3
@@ -38,12 +41,23 @@ _PATIENCE: Final = 3
 _MOVING: Final = 0.2
 """What moving a pod is taken to cost, as a share of what a pod costs per hour on average."""
 
+_ENOUGH: Final = 0.001
+"""While the easy moves of a pass save such a share of the bill, the harder ones wait for a later pass."""
+
+_POORER: Final = 0.6
+"""What a group saves per pod must be at least this share of what the best group of the pass saves."""
+
 
 class Scales(NamedTuple):
     """Weighs what a command saves against what it moves."""
 
     rate: float
     costs: dict[str, float]
+
+    def raised(self, command: Command) -> Scales:
+        """Return scales that take nothing much poorer than a command: another pass may find better."""
+        cost = sum(self.costs[name] for name in command.candidates)
+        return self._replace(rate=max(self.rate, _POORER * command.saving / cost))
 
     def value(self, commands: Sequence[Command]) -> float:
         """Return what commands are worth."""
@@ -85,13 +99,10 @@ def _wave(
 ) -> list[Command]:
     """Return everything that pays and that budgets allow at once."""
     fleet = Fleet(simulator.as_it_is(), movable)
-    commands: list[Command] = []
-    here: Consolidation | None = consolidation
     headroom = headrooms()
-    swept = next(_decided(fleet.sweep(headrooms(), stop), consolidation, stop), None)
-    if swept is not None:
-        commands.append(swept)
-        here = consolidation.after(swept)
+    commands, here = _swept(fleet.sweep(headrooms(), stop), consolidation, scales, stop)
+    if sum(each.saving for each in commands) >= _ENOUGH * sum(c.price or 0.0 for c in movable):
+        return commands
     ranked = fleet.by_waste(scales.rate)
     _use_up(headroom, ranked, commands)
     failures = 0
@@ -106,9 +117,45 @@ def _wave(
         else:
             commands.append(found)
             _use_up(headroom, group, [found])
+            scales = scales.raised(found)
             here, failures = here.after(found), 0
         ranked = ranked[ranked.index(group[-1]) + 1 :]
     return commands
+
+
+def _swept(
+    swept: Swept, consolidation: Consolidation, scales: Scales, stop: Callable[[], bool]
+) -> tuple[list[Command], Consolidation | None]:
+    """Return what a sweep has found as commands, and what decides about the rest."""
+    here: Consolidation | None = consolidation
+    commands = []
+    emptied = next(_decided(swept.emptied, consolidation, stop), None)
+    if emptied is not None:
+        commands.append(emptied)
+        here = consolidation.after(emptied)
+    exchanged: list[Command] = []
+    for candidate in swept.exchanged:
+        if here is None or stop():
+            break
+        found = here.decide([candidate])
+        if isinstance(found, Command) and scales.value([found]) > 0:
+            exchanged.append(found)
+            here = here.after(found)
+    commands += [_joined(exchanged[at : at + _TOGETHER]) for at in range(0, len(exchanged), _TOGETHER)]
+    return commands, here
+
+
+def _joined(commands: Sequence[Command]) -> Command:
+    """Return several commands as one."""
+    return msgspec.structs.replace(
+        commands[0],
+        candidates=tuple(name for each in commands for name in each.candidates),
+        replacements=tuple(node for each in commands for node in each.replacements),
+        moves={pod: node for each in commands for pod, node in each.moves.items()},
+        hourly_before=sum(each.hourly_before for each in commands),
+        hourly_after=sum(each.hourly_after for each in commands),
+        pods_moved=sum(each.pods_moved for each in commands),
+    )
 
 
 def _worthwhile(group: Sequence[Candidate], consolidation: Consolidation, scales: Scales) -> Command | None:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter.core.disruption.company import Company
 from karpenter.core.disruption.rooms import least
-from karpenter.core.disruption.standing import Standing
+from karpenter.core.disruption.standing import Standing, filled
 from karpenter.core.model.resources import pod_requests
 from karpenter.core.scheduling.intake.buffers import virtual_pods
 from karpenter.core.scheduling.intake.intake import assemble
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from karpenter.core.state.view import ClusterView
 
 
+_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 _EFFORT: Final = 10
 """Rounds of improvement for each question about new machines; there are many questions."""
 
@@ -70,8 +73,15 @@ class Simulator:
         quiet: frozenset[str],
         options: Options,
         policy: Policy,
+        promised: Mapping[str, str] = _NOBODY,
     ) -> None:
-        pending = [*waiting(view), *evacuated(nodes, guards, now)]
+        """
+        Take in the cluster.
+
+        Pods that have been `promised` a place by a command under way, by key, do not look for another.
+        """
+        leaving = evacuated(nodes, guards, now)
+        pending = [*waiting(view), *(pod for pod in leaving if pod.key not in promised)]
         if policy.buffers:
             pending += virtual_pods(view)
         moving = [pod for candidate in movable for pod in candidate.movable]
@@ -86,11 +96,12 @@ class Simulator:
         homes = {pod.key: candidate.name for candidate in movable for pod in candidate.movable}
         found = {pod.key: pod for pod in intake.problem.pods if pod.key in homes}
         staying = (Located(pod, homes[key]) for key, pod in found.items())
+        arriving = ((pod, promised[pod.key]) for pod in leaving if pod.key in promised)
         self._standing = Standing(
-            problem=intake.problem,
+            problem=msgspec.structs.replace(intake.problem, nodes=filled(intake.problem, arriving)),
             moving=found,
             waiting=tuple(pod for pod in intake.problem.pods if pod.key not in homes),
-            running=(*intake.problem.located, *staying),
+            company=Company((*intake.problem.located, *staying), intake.problem.spread_defaults),
         )
         self._least: dict[str, Mapping[str, int]] = {}
         self._by_price = msgspec.structs.replace(
@@ -98,13 +109,13 @@ class Simulator:
         )
 
     def as_it_is(self) -> Problem:
-        """Return the cluster with every pod in its place, and all pods that could move as pods to place."""
+        """Return the cluster with every pod where it was at first, and all that could move to be placed."""
         standing = self._standing
         return msgspec.structs.replace(
             standing.problem,
             pods=tuple(standing.moving.values()),
             nodes=_quieted(standing.problem.nodes, self._quiet),
-            located=standing.running,
+            located=standing.company.running,
             moved=frozenset(standing.moving),
         )
 
@@ -141,7 +152,7 @@ class Simulator:
             pods=pods,
             nodes=_quieted([base.nodes[at] for at in roomy], self._quiet if savings else self._starting),
             places=tuple(place for place in base.places if place.name not in gone),
-            located=standing.company.of(pods, but=moving),
+            located=standing.company.of(pods, but=moving, moved=standing.homes),
             moved=moving,
             options=self._by_price if by_price else base.options,
         )
@@ -155,11 +166,28 @@ class Simulator:
             stranded=tuple(stranded),
         )
 
+    def lost(self, command: Command) -> tuple[Refusal, ...]:
+        """Return the pods that no longer have room on the machines that stay, as a command has foreseen."""
+        standing, base = self._standing, self._standing.problem
+        gone = frozenset(command.candidates)
+        pods = tuple(standing.moving[key] for key in command.moves if key in standing.moving)
+        problem = msgspec.structs.replace(
+            base,
+            pods=(*standing.waiting, *pods),
+            pools=(),
+            nodes=_quieted([node for node in base.nodes if node.name not in gone], self._quiet),
+            places=tuple(place for place in base.places if place.name not in gone),
+            located=standing.company.of(pods, but=frozenset(standing.moving)),
+            moved=frozenset(command.moves),
+        )
+        return tuple(each for each in solve(problem).refusals if each.pod in command.moves)
+
     @cached_property
     def _wanted_anyway(self) -> int:
         """How many new machines the pods that wait need while every machine stays."""
         standing = self._standing
-        problem = msgspec.structs.replace(standing.problem, pods=standing.waiting, located=standing.running)
+        located = standing.company.running
+        problem = msgspec.structs.replace(standing.problem, pods=standing.waiting, located=located)
         return len(solve(problem).new_nodes)
 
     def _least_of(self, candidates: Sequence[Candidate]) -> Mapping[str, int]:

@@ -8,6 +8,7 @@ New machines are there for their pods alone; what they have left is nobody's yet
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,10 @@ from karpenter.core.disruption.company import Company
 from karpenter.core.disruption.rooms import Rooms
 from karpenter.core.model.ports import host_ports
 from karpenter.core.model.resources import merge, pod_requests, subtract
-from karpenter.core.scheduling.problem import NO_VOLUMES, Located, Place, Problem
+from karpenter.core.scheduling.problem import NO_VOLUMES, Place, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from karpenter.core.disruption.command import Command
     from karpenter.core.scheduling.plan import NewNode
@@ -39,14 +40,14 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The pods that could move, by key."""
 
     waiting: tuple[Pod, ...]
-    running: tuple[Located, ...]
+    company: Company
+    """Everybody who runs, where they were at first."""
+
+    homes: Mapping[str, str] = {}
+    """Where earlier commands put pods, by key."""
+
     gone: frozenset[str] = frozenset()
     """Machines that earlier commands remove."""
-
-    @cached_property
-    def company(self) -> Company:
-        """Who runs where, found by whom it matters to."""
-        return Company(self.running, self.problem.spread_defaults)
 
     @cached_property
     def rooms(self) -> Rooms:
@@ -68,26 +69,25 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             homes.update(dict.fromkeys(node.pods, name))
             labels = {**node.labels, ZONE: node.purchase.zone, HOSTNAME: name}
             places.append(Place(name=name, labels=labels, taints=node.taints))
-        arriving: dict[str, list[Pod]] = {}
-        for key, name in command.moves.items():
-            arriving.setdefault(name, []).append(self.moving[key])
-        nodes = tuple(
-            _filled(node, arriving[node.name], problem.volumes) if node.name in arriving else node
-            for node in problem.nodes
-        )
+        nodes = filled(problem, ((self.moving[key], name) for key, name in command.moves.items()))
         pools = tuple(_bought(pool, command.replacements) for pool in problem.pools)
-        running = tuple(
-            Located(each.pod, homes[each.pod.key]) if each.pod.key in homes else each for each in self.running
-        )
-        found = Standing(
+        return msgspec.structs.replace(
+            self,
             problem=msgspec.structs.replace(problem, nodes=nodes, places=tuple(places), pools=pools),
-            moving={key: pod for key, pod in self.moving.items() if key not in homes},
-            waiting=self.waiting,
-            running=running,
+            homes={**self.homes, **homes},
             gone=self.gone | gone,
         )
-        found.__dict__["company"] = self.company.moved(running)
-        return found
+
+
+def filled(problem: Problem, arriving: Iterable[tuple[Pod, str]]) -> tuple[Existing, ...]:
+    """Return the nodes of a problem with what is left once some pods have arrived."""
+    by_node: dict[str, list[Pod]] = {}
+    for pod, name in arriving:
+        by_node.setdefault(name, []).append(pod)
+    return tuple(
+        _filled(node, by_node[node.name], problem.volumes) if node.name in by_node else node
+        for node in problem.nodes
+    )
 
 
 def _filled(node: Existing, pods: Sequence[Pod], volumes: Mapping[str, PodVolumes]) -> Existing:

@@ -47,10 +47,20 @@ class Trial(NamedTuple):
     shifts: list[tuple[int, int, int]]
     """Class, destination, count."""
 
+    exchanges: bool
+    """Whether a new machine is bought."""
+
     @property
     def pays(self) -> bool:
         """Whether anything is saved."""
         return self.saving > 0
+
+
+class Swept(NamedTuple):
+    """Machines that should go: those whose pods fit on others, and those that need a new one."""
+
+    emptied: list[Candidate]
+    exchanged: list[Candidate]
 
 
 class Fleet:
@@ -78,7 +88,7 @@ class Fleet:
         self._scale = 1 / size
         self._spare = self._scale @ self._run.nodes.free
 
-    def sweep(self, headroom: Headroom, stop: Callable[[], bool]) -> list[Candidate]:
+    def sweep(self, headroom: Headroom, stop: Callable[[], bool]) -> Swept:
         """Return the machines that should go, the best first."""
         queue = []
         for at, candidate in self._candidates.items():
@@ -86,7 +96,7 @@ class Fleet:
             if trial is not None and trial.pays:
                 queue.append((-trial.saving / candidate.cost, at))
         heapify(queue)
-        going: list[Candidate] = []
+        found = Swept([], [])
         busy: set[int] = set()
         while queue and not stop():
             promised, at = heappop(queue)
@@ -103,8 +113,8 @@ class Fleet:
             self._commit(at, trial)
             headroom.take(candidate)
             busy.update(destination for _, destination, _ in trial.shifts)
-            going.append(candidate)
-        return going
+            (found.exchanged if trial.exchanges else found.emptied).append(candidate)
+        return found
 
     def by_waste(self, rate: float) -> list[Candidate]:
         """
@@ -152,7 +162,7 @@ class Fleet:
         price = self._new_machine(leftover, at) if leftover else 0.0
         if price is None:
             return None
-        return Trial((candidate.price or 0.0) - price, shifts)
+        return Trial((candidate.price or 0.0) - price, shifts, bool(leftover))
 
     def _rank(self, number: int) -> tuple[int, ...]:
         return tuple(-amount for amount in self._classes[number].want)

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED, Command
 from karpenter.core.disruption.confirm import Confirmed, Rejected, confirm
 from karpenter.core.disruption.propose import Rules, propose
+from karpenter.core.model.catalog import Catalog
 from karpenter.core.scheduling.intake.intake import Policy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.view import view_of
-from tests.unit.core.disruption.clusters import MARKET, NOW, machine, pod, pool
+from tests.unit.core.disruption.clusters import MARKET, NOW, kind, machine, pod, pool
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
 OPTIONS, POLICY = Options(), Policy()
 
 
-def again(command: Command, view: ClusterView, **more: Any) -> Second:
+def again(command: Command, view: ClusterView, *, market: Catalog = MARKET, **more: Any) -> Second:
     """Look at a command again."""
-    return confirm(command, view, MARKET, now=NOW, options=OPTIONS, policy=POLICY, **more)
+    return confirm(command, view, market, now=NOW, options=OPTIONS, policy=POLICY, **more)
 
 
 def why(found: Second) -> str:
@@ -106,3 +108,49 @@ def test_drift_asks_only_that_the_machine_may_go() -> None:
 
     assert isinstance(again(Command(reason=DRIFTED, candidates=("m",)), view), Confirmed)
     assert first(wasteful()).reason == UNDERUTILIZED
+
+
+SPLIT = Catalog(types=(kind("small", 2, 0.1), kind("huge", 64, 6.4)))
+
+
+def split(*more: Resource) -> tuple[Command, ClusterView]:
+    """Return a command that replaces one machine by two, and the cluster that it is about."""
+    parts: list[Resource] = [
+        pool(),
+        *machine("m", "huge"),
+        *machine("n", "small"),
+        pod("kept-0", "n", cpu="250m", annotations={DO_NOT_DISRUPT: "true"}),
+        *(pod(f"web-{n}", "m", cpu="1500m") for n in range(3)),
+    ]
+    (command,) = propose(
+        view_of(parts), SPLIT, now=NOW, options=OPTIONS, policy=POLICY, rules=Rules()
+    ).commands
+    assert len(command.replacements) == 2
+    assert len(command.moves) == 1
+    return command, view_of([*parts, *more])
+
+
+def test_several_replacements_hold_while_the_other_places_are_free() -> None:
+    """What is bought was decided; what has to be there still is the room on machines that stay."""
+    command, view = split()
+    assert isinstance(again(command, view, market=SPLIT), Confirmed)
+
+    command, view = split(pod("rival-0", "n", cpu="1"))
+    assert why(again(command, view, market=SPLIT)) == "scheduling"
+
+
+def test_a_pod_that_came_since_stops_several_replacements() -> None:
+    """A pod for which no place was foreseen would be left without one."""
+    command, view = split(pod("late-0", "m", cpu="1"))
+
+    assert why(again(command, view, market=SPLIT)) == "churn"
+
+
+def test_pods_that_were_promised_a_place_do_not_look_for_another() -> None:
+    """The pods of a command under way take what they were promised, and nothing else."""
+    leaving = pod("gone-0", "o", cpu="1")
+    command, view = split(*machine("o", "small"), leaving)
+    view = msgspec.structs.replace(view, marked=frozenset({"o"}))
+
+    assert isinstance(again(command, view, market=SPLIT, promised={leaving.key: ""}), Confirmed)
+    assert why(again(command, view, market=SPLIT, promised={leaving.key: "n"})) == "scheduling"

@@ -166,6 +166,16 @@ def test_company_is_found_by_labels_and_by_refusals() -> None:
     assert [each.pod.metadata.name for each in found] == ["red-1", "green-1"]
 
 
+def test_company_that_moved_is_found_where_it_went() -> None:
+    """A command that comes before counts: its pods are where they will be."""
+    running = [Located(_member("red-1", "n-1", "red", "red", "alone"), "n-1")]
+    asking = _member("red-2", "", "red", "red", "spread")
+
+    (found,) = Company(running, {}).of([asking], but=frozenset(), moved={"default/red-1": "n-9"})
+
+    assert found.node == "n-9"
+
+
 def test_spreads_by_default_pick_company_too() -> None:
     """A pod that states no spread follows the default one, and so meets whom that picks."""
     running = [Located(_member("red-1", "n-1", "red", "red", "alone"), "n-1")]

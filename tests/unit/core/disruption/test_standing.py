@@ -12,6 +12,7 @@ from karpenter.api.nodepool import Budget
 from karpenter.api.pod import ContainerPort
 from karpenter.core.disruption.candidates import survey
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
+from karpenter.core.disruption.company import Company
 from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.disruption.standing import Standing
 from karpenter.core.model.catalog import Catalog
@@ -92,7 +93,10 @@ def _volumed() -> tuple[Standing, Pod]:
         volumes={moved.key: PodVolumes((), {"csi": frozenset({"data"})})},
     )
     standing = Standing(
-        problem=problem, moving={moved.key: moved}, waiting=(), running=(Located(moved, "node-1"),)
+        problem=problem,
+        moving={moved.key: moved},
+        waiting=(),
+        company=Company([Located(moved, "node-1")], {}),
     )
     return standing, moved
 
@@ -107,9 +111,8 @@ def test_pods_take_room_ports_and_volumes_with_them() -> None:
     assert node.free == {"cpu": 3000, "memory": 2**30 - 2**28, "pods": 8}
     assert node.volumes == {"csi": frozenset({"data"})}
     assert [port.port for port in node.ports] == [80]
-    assert after.running == (Located(moved, "node-2"),)
+    assert after.homes == {moved.key: "node-2"}
     assert after.gone == {"node-1"}
-    assert after.moving == {}
 
 
 def _replacement(**purchase: Any) -> NewNode:
