@@ -85,6 +85,7 @@ def assemble(
     the API server for its version; without it, EKS is asked.
     """
     monotonic, meters, classes = clock.monotonic, Meters(), ClassBook(objects)
+    aws.note = meters.note_call
     cluster = Cluster(aws, settings, objects, monotonic=monotonic, version=version)
     shifts = Shifts(aws, cluster, clock=clock)
     shop, prices = Shop(aws), Prices(aws, isolated=settings.isolated_vpc)

@@ -25,7 +25,8 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 from karpenter.base.aio.bucket import TokenBucket
-from karpenter.cloud.aws.refusals import NoAnswer, NoCredentials, refusal
+from karpenter.cloud.aws.refusals import NoAnswer, NoCredentials, Refused, refusal
+from karpenter.cloud.errors import Throttled
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -47,6 +48,10 @@ LIMITS: Final = {
 READING: Final = (20.0, 100.0)
 """The same for everything that only reads."""
 
+_OK: Final = "200"
+_THROTTLED: Final = "503"
+_NO_STATUS: Final = "0"
+
 Answer = dict[str, Any]
 T = TypeVar("T")
 
@@ -60,6 +65,8 @@ class Aws:
         self._clients = clients
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="aws")
         self._buckets: dict[tuple[float, float], TokenBucket] = {}
+        self.note: Callable[[str, str, str, float], None] = _nobody
+        """Told of every call: service, operation, the status of the answer (0 without one), and seconds."""
 
     async def ask(self, service: str, operation: str, /, **parameters: Any) -> Answer:
         """
@@ -73,7 +80,20 @@ class Aws:
         if service == "ec2":
             await self._bucket(operation).take()
         call = partial(self._call, service, operation, parameters)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        loop, status = asyncio.get_running_loop(), _NO_STATUS
+        began = loop.time()
+        try:
+            answer: Answer = await loop.run_in_executor(self._pool, call)
+            status = _OK
+        except Refused as error:
+            status = str(error.status)
+            raise
+        except Throttled:
+            status = _THROTTLED
+            raise
+        finally:
+            self.note(service, operation, status, loop.time() - began)
+        return answer
 
     async def pages(
         self, service: str, operation: str, /, *, marker: str = "NextToken", **parameters: Any
@@ -119,6 +139,11 @@ class Aws:
     def _run(self, service: str, work: Callable[[Any], T]) -> T:
         with _in_our_words(service):
             return work(self._clients.by_name[service])
+
+
+def _nobody(service: str, operation: str, status: str, seconds: float) -> None:
+    """Take no note."""
+    del service, operation, status, seconds
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from karpenter.telemetry.metrics.declaring import DURATIONS, counter, gauge, histogram
+from karpenter.telemetry.metrics.declaring import CALLS, DURATIONS, counter, gauge, histogram
 from karpenter.telemetry.metrics.table.conditions import condition_metrics
 
 if TYPE_CHECKING:
@@ -91,6 +91,20 @@ USER_DATA_BYTES: Final = gauge(
     "nodeclass",
 )
 
+REQUESTS: Final = counter(
+    "aws_sdk_go_request_total",
+    "Calls to AWS, by the status of their answers; 0 without one.",
+    "service",
+    "action",
+    "status_code",
+)
+REQUEST_DURATION: Final = histogram(
+    "aws_sdk_go_request_duration_seconds",
+    "Seconds that calls to AWS take.",
+    "service",
+    "action",
+    buckets=CALLS,
+)
 CLASS_CONDITIONS: Final = condition_metrics("operator_ec2nodeclass", "an EC2NodeClass")
 
 METRICS: Final = (
@@ -107,6 +121,8 @@ METRICS: Final = (
     BATCH_TIME,
     BATCH_SIZE,
     USER_DATA_BYTES,
+    REQUESTS,
+    REQUEST_DURATION,
     *CLASS_CONDITIONS.all,
 )
 
@@ -126,6 +142,11 @@ class Meters:
     def before_reading(self, refresh: Callable[[], None]) -> None:
         """Let somebody bring what is shown up to date whenever it is read."""
         self._before.append(refresh)
+
+    def note_call(self, service: str, operation: str, status: str, seconds: float) -> None:
+        """Count a call to AWS."""
+        self.count(REQUESTS, service=service, action=operation, status_code=status)
+        self.observe(REQUEST_DURATION, seconds, service=service, action=operation)
 
     def count(self, declared: Declared[Counter], **labels: str) -> None:
         """Count one."""

@@ -1,15 +1,17 @@
 """Calls to AWS: in threads, page by page, with errors in our words."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from karpenter.base.aio.virtual import run_virtual
+from karpenter.cloud.aws.assembly import Assembled
 from karpenter.cloud.aws.calls import LIMITS, READING, Aws
 from karpenter.cloud.aws.refusals import Missing, NoAnswer, NotAllowed
 from karpenter.cloud.aws.session import NoRegion, find_region
-from karpenter.cloud.errors import Throttled
+from karpenter.cloud.errors import CloudError, Throttled
 from karpenter.local.aws.faults import LoseAnswer, Refuse
 from tests.unit.cloud.aws.world import World, shared_world
 
@@ -131,3 +133,28 @@ def test_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(NoRegion, match="hint: set AWS_REGION"):
         find_region(Session(None))  # type: ignore[arg-type]  # as above
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [
+        pytest.param(None, "200", id="an answer"),
+        pytest.param(Refuse(code="InvalidParameterValue", status=400), "400", id="a refusal"),
+        pytest.param(Refuse(code="UnauthorizedOperation", status=403), "403", id="a denial"),
+    ],
+)
+def test_every_call_is_noted(fault: Refuse | None, status: str) -> None:
+    """With the status of its answer."""
+    world = shared_world()
+    if fault is not None:
+        world.account.faults.next("DescribeSubnets", fault)
+    noted: list[tuple[str, str, str]] = []
+
+    async def work(made: Assembled) -> None:
+        made.aws.note = lambda service, operation, code, _: noted.append((service, operation, code))
+        with suppress(CloudError):
+            await made.aws.ask("ec2", "DescribeSubnets")
+
+    world.run(work)
+
+    assert noted == [("ec2", "DescribeSubnets", status)]
