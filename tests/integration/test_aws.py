@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.kube.patch import MergePatch
 from karpenter.local.aws.commands import Impair, Interrupt, Kill, Lag, Limit, ReleaseAmi, SellOut
@@ -123,6 +124,62 @@ async def test_from_the_first_node_to_the_last(world: AwsWorld) -> None:
     ec2, iam = world.site.clients.by_name["ec2"], world.site.clients.by_name["iam"]
     assert ec2.describe_launch_templates()["LaunchTemplates"] == []
     assert iam.list_instance_profiles()["InstanceProfiles"] == []
+
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "al2": {"amiFamily": "AL2", "amiSelectorTerms": [{"id": "ami-0d6c6ac554d62a745"}]},
+    "bottlerocket": {"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]},
+    "windows": {"amiSelectorTerms": [{"alias": "windows2022@latest"}]},
+    "custom": {
+        "amiFamily": "Custom",
+        "amiSelectorTerms": NEWEST,
+        "userData": """
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster:
+    name: test
+    apiServerEndpoint: https://test.example
+    certificateAuthority: Q0E=
+    cidr: 10.100.0.0/16
+  kubelet:
+    config:
+      registerWithTaints: [{key: karpenter.sh/unregistered, effect: NoExecute}]
+""",
+    },
+}
+
+
+@in_aws()
+async def test_every_family_joins(world: AwsWorld) -> None:
+    """Machines of every family read what they are told in their own words, and pods run on all of them."""
+    for name, spec in FAMILIES.items():
+        os = "windows" if name == "windows" else "linux"
+        reference = {**REFERENCE, "name": name}
+        wanted = {"kubernetes.io/os": os, "kubernetes.io/arch": "amd64", CAPACITY_TYPE: "on-demand"}
+        terms = [{"key": key, "operator": "In", "values": [value]} for key, value in wanted.items()]
+        template = {
+            "metadata": {"labels": {"family": name}},
+            "spec": {"nodeClassRef": reference, "requirements": terms},
+        }
+        body = {"metadata": {"name": name}, "spec": {**CLASS, **spec}}
+        await world.client.create(EC2NodeClass, body)
+        await world.client.create(NodePool, {"metadata": {"name": name}, "spec": {"template": template}})
+        pod = {
+            "nodeSelector": {"family": name, "kubernetes.io/os": os},
+            "containers": [{"name": "main", "image": "pause"}],
+        }
+        await world.client.create(Pod, {"metadata": {"name": name}, "spec": pod}, namespace="default")
+
+    await world.settled(len(FAMILIES))
+
+    systems = {node.metadata.labels["family"]: node.status.node_info.os_image for node in await world.nodes()}
+    assert systems == {
+        "al2": "Amazon Linux 2",
+        "bottlerocket": "Bottlerocket OS",
+        "custom": "Amazon Linux 2023",
+        "windows": "Windows Server 2022 Datacenter",
+    }
 
 
 @in_aws()
