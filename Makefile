@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+LIVES ?= 3000
 
-.PHONY: help demo test lint types imports unit coverage bench crds metrics controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage bench soak crds metrics controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -42,6 +43,9 @@ coverage: $(VENV)/.ready ## Run the tests; base and core must be covered whole
 
 bench: $(VENV)/.ready ## Print the tables of speed, memory and price
 	$(BIN)/python -m benchmarks
+
+soak: $(VENV)/.ready ## Live through thousands of made-up days; takes hours
+	$(BIN)/karpenter simulate --seed 1..$(LIVES) --hours 1 --faults many
 
 crds: $(VENV)/.ready ## Write the CRDs of the chart anew from the API types
 	$(BIN)/karpenter crds --write charts/karpenter/crds

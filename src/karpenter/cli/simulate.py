@@ -55,6 +55,13 @@ class _Seeds(click.ParamType[range]):
     help="How long things happen in each life.",
 )
 @click.option(
+    "--machines",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="About how many machines a cluster has at its height.",
+)
+@click.option(
     "--faults",
     type=click.Choice(("none", "some", "many")),
     default="some",
@@ -67,7 +74,13 @@ class _Seeds(click.ParamType[range]):
 @click.option("--story/--no-story", default=True, help="Tell what led to the first violation of each seed.")
 @output_option_with("text", "json")
 def simulate(  # noqa: PLR0917  click hands over options by name
-    seeds: range, hours: float, faults: Severity, given: tuple[str, ...], story: bool, output: Output
+    seeds: range,
+    hours: float,
+    machines: int,
+    faults: Severity,
+    given: tuple[str, ...],
+    story: bool,
+    output: Output,
 ) -> None:
     """
     Let the operator live through made-up days, and check that nothing is ever violated.
@@ -86,7 +99,7 @@ def simulate(  # noqa: PLR0917  click hands over options by name
         parse_settings(settings)
     except SettingError as error:
         raise Refused(str(error)) from None
-    scripts = (write(seed, hours=hours, severity=faults) for seed in seeds)
+    scripts = (write(seed, hours=hours, severity=faults, machines=machines) for seed in seeds)
     outcomes = list(_lives(scripts, settings, story=story, total=len(seeds)))
     if output.form == "json":
         click.echo(render(outcomes, "json"), nl=False)

@@ -33,18 +33,28 @@ LIMITED: Final = "limited"
 """The pool that can be full."""
 
 _DAY: Final = 86400.0
-_LARGEST: Final = 12
-"""Replicas of a Deployment at its height, in a small cluster."""
+_MOST: Final = 30
+_FEW: Final = 6
+"""Replicas of a Deployment at its height, in large clusters and in small ones."""
+
+_CORES: Final = 6
+"""Cores that an average machine has."""
+
+_LARGEST: Final = 5
+"""Machines that one Deployment fills at its height, at most."""
 
 
-def wishes(chance: Random, seconds: float) -> list[Wish]:
-    """Return what is asked for in a life of so many seconds."""
+def wishes(chance: Random, seconds: float, machines: int) -> list[Wish]:
+    """Return what is asked for in a life of so many seconds, in a cluster of about so many machines."""
     pools = _pools(chance)
     found: list[Wish] = [*pools]
     if chance.random() < 0.5:  # noqa: PLR2004  half of all clusters
         found.append(AddDaemon(at=0.0, name="agent", milli=chance.choice((50, 100))))
-    for number in range(chance.randint(1, 4)):
-        found += _deployment(chance, f"app-{number}", seconds, limited=len(pools) > 1)
+    count = chance.randint(1, 4) if machines <= _LARGEST else machines // 2
+    cores = 2 * _CORES * machines / count
+    for number in range(count):
+        height = cores * chance.uniform(0.1, 1.0)
+        found += _deployment(chance, f"app-{number}", seconds, height, limited=len(pools) > 1)
     for number in range(chance.choice((0, 0, 1, 2))):
         at = chance.uniform(0, seconds * 0.8)
         found.append(
@@ -90,8 +100,9 @@ def _pools(chance: Random) -> list[AddPool]:
     return found
 
 
-def _deployment(chance: Random, name: str, seconds: float, *, limited: bool) -> list[Wish]:
-    replicas = chance.randint(1, _LARGEST)
+def _deployment(chance: Random, name: str, seconds: float, cores: float, *, limited: bool) -> list[Wish]:
+    milli = chance.choice((100, 250, 500, 1000, 1500, 3000))
+    replicas = min(max(1, round(cores * 1000 / milli)), _MOST if cores > _CORES * _LARGEST else _FEW)
     kinds = ("plain", "plain", "zoned", "spread", "apart", "kept", "guarded")
     kind = chance.choice((*kinds, "limited", "limited") if limited else kinds)
     hostname, zone = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -99,7 +110,7 @@ def _deployment(chance: Random, name: str, seconds: float, *, limited: bool) -> 
         at=chance.uniform(0, min(60.0, seconds / 4)),
         name=name,
         replicas=replicas,
-        milli=chance.choice((100, 250, 500, 1000, 1500, 3000)),
+        milli=milli,
         mebi=chance.choice((64, 256, 1024, 2048)),
         pool=LIMITED if kind == "limited" else "",
         zone=chance.choice(ZONES) if kind == "zoned" else "",

@@ -46,8 +46,10 @@ class Replica:
     ) -> None:
         self.name = name
         self.clock = WrongClock(clock)
-        self.wire = Wire(InProcess(server, headers=(("user-agent", "karpenter"),)), heard=heard)
         chance = Random(name)  # noqa: S311  a simulation's dice
+        self.wire = Wire(
+            InProcess(server, headers=(("user-agent", "karpenter"),)), chance=chance, heard=heard
+        )
         client = Client(
             self.wire, chance=chance, bucket=TokenBucket(rate=1e9, burst=1e9), manager="karpenter"
         )

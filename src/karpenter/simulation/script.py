@@ -42,10 +42,10 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, steps=tuple(step for step in self.steps if id(step) not in gone))
 
 
-def write(seed: int, *, hours: float, severity: Severity) -> Script:
-    """Return the life that a seed stands for."""
+def write(seed: int, *, hours: float, severity: Severity, machines: int = 3) -> Script:
+    """Return the life that a seed stands for, in a cluster of about so many machines."""
     seconds = hours * 3600
-    steps: list[Step] = [*wishes(_dice(seed, "wishes"), seconds)]
+    steps: list[Step] = [*wishes(_dice(seed, "wishes"), seconds, machines)]
     steps += mishaps(_dice(seed, "mishaps"), seconds, severity)
     return Script(
         seed=seed,
@@ -58,7 +58,7 @@ def write(seed: int, *, hours: float, severity: Severity) -> Script:
 def _settings(chance: Random) -> dict[str, str]:
     """Return how an operator is set: mostly the quick ways, so that there is time for many lives."""
     return {
-        "packing-policy": chance.choice(("greedy", "greedy", "greedy", "price")),
+        "packing-policy": chance.choice(("greedy",) * 5 + ("price",)),
         "consolidation-strategy": chance.choice(("global", "global", "classic")),
     }
 

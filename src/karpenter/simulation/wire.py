@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 Trouble = Literal["conflict", "busy", "error", "lost", "unreachable", "silent", "deaf"]
 """409, 429, 500, 500 though it was done, no connection, no answer ever, no answer ever though it was done."""
 
+_THERE: Final = (0.0005, 0.01)
+"""Seconds that a request takes to the server, and its answer back: others get in between."""
+
 _UNTOUCHED: Final = frozenset({"conflict", "busy", "error", "silent"})
 """Troubles with requests that never reach the server."""
 
@@ -51,8 +54,9 @@ class Weather(msgspec.Struct, kw_only=True):
 class Wire:
     """A transport with a will of its own."""
 
-    def __init__(self, inner: Transport, *, heard: Heard) -> None:
+    def __init__(self, inner: Transport, *, chance: Random, heard: Heard) -> None:
         self._inner = inner
+        self._chance = chance
         self._heard = heard
         self.weather: Weather | None = None
         self.twice: Random | None = None
@@ -153,9 +157,11 @@ class Wire:
         return _refusal(kind)
 
     async def _deliver(self, request: Request) -> Response:
+        await asyncio.sleep(self._chance.uniform(*_THERE))
         response = await self._inner.send(request)
         if request.method != "GET":
             self._heard(request, response)
+        await asyncio.sleep(self._chance.uniform(*_THERE))
         return response
 
     async def _lines(

@@ -46,7 +46,7 @@ VOLUMES: Final = "volumes"
 _FLEET: Final = Fleet(heartbeat=30.0, lease_seconds=100)
 _BEHAVIOUR: Final = Behaviour(launch=2.0, shutdown=3.0, jitter=0.5)
 
-_SIZES: Final = ("1x", "2x", "4x", "8x", "16x", "32x")
+_SIZES: Final = ("1x", "2x", "4x", "8x")
 
 
 @cache

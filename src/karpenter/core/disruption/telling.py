@@ -18,9 +18,19 @@ _UNINTERESTING: Final = frozenset(
     {"Waiting", "NoNode", "Unknown", "ConsolidateAfter", "StaticCapacity", "CapacityBuffer", "Deleting"}
 )
 _LASTING: Final = frozenset(
-    {"NoSaving", "NoPayback", "WhenEmpty", "Unpriced", "StaticCapacity", "NodeDoNotDisrupt", "CannotMove"}
+    {
+        "NoSaving",
+        "NoPayback",
+        "WhenEmpty",
+        "Unpriced",
+        "StaticCapacity",
+        "NodeDoNotDisrupt",
+        "PodDoNotDisrupt",
+        "CannotMove",
+        "SpotToSpotDisabled",
+    }
 )
-"""What holds a machine until something in the cluster changes; everything else may pass with time."""
+"""What holds a machine until something in the cluster changes; everything else may pass soon."""
 
 _ABOUT_SAVINGS: Final = frozenset({"NoSaving", "NoPayback", "WouldUndo", "WhenEmpty", "Unpriced"})
 

@@ -30,7 +30,7 @@ class Pace(Rule):
     def called(self, request: Request, response: Response) -> None:
         """Count what the operator writes; what is new each time, such as events, does not count."""
         del response
-        if request.method == "POST":
+        if request.method == "POST" or self.world.is_contested:
             return
         now = self.world.clock.monotonic()
         if now - self._since > _WINDOW:

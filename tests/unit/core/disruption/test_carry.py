@@ -159,7 +159,7 @@ def test_what_holds_machines_is_told_where_it_belongs() -> None:
         ("DisruptionBlocked", "NodePool"),
     ]
     assert not is_settled(kept)
-    assert is_settled(kept[:1])
+    assert is_settled(kept[:2])
 
 
 def test_a_machine_without_its_node_is_told_once() -> None:
