@@ -130,9 +130,14 @@ class Disruption:
         async with self._deciding:
             catalog = await self._catalogs.of(self._store.view().pools.values())
             view, now, started = self._store.view(), self._clock.now(), self._clock.monotonic()
-            rules = msgspec.structs.replace(
-                self._rules, past=self._past, stop=lambda: self._clock.monotonic() - started > BUDGET
-            )
+            late: list[bool] = []
+
+            def stop() -> bool:
+                if self._clock.monotonic() - started > BUDGET:
+                    late[:] = [True]
+                return bool(late)
+
+            rules = msgspec.structs.replace(self._rules, past=self._past, stop=stop)
             nominated, buffered = self._store.nominated(now), self._buffered()
             verdict = await self._worker.run(
                 partial(
@@ -147,6 +152,8 @@ class Disruption:
                     buffered=buffered,
                 )
             )
+        if late:
+            self._metrics[disruption.CONSOLIDATION_TIMEOUTS].add(consolidation_type=_TYPES[UNDERUTILIZED])
         seconds = self._clock.monotonic() - started
         for reason, kind in _TYPES.items():
             self._metrics[disruption.EVALUATION_DURATION].observe(

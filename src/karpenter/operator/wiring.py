@@ -38,6 +38,7 @@ from karpenter.controllers.evictions import Departures, Evictor
 from karpenter.controllers.interruptions import Interruptions
 from karpenter.controllers.loop import Loop, patrol
 from karpenter.controllers.marking import ClaimMarks, Expiration, PodEvents, Upkeep
+from karpenter.controllers.measuring.budgets import BudgetGauges
 from karpenter.controllers.measuring.conditions import ConditionGauges
 from karpenter.controllers.measuring.loops import note_requests
 from karpenter.controllers.measuring.nodes import NodeGauges
@@ -275,6 +276,7 @@ class Operator:
             return
         NodeGauges(store, metrics, clock)
         PoolGauges(store, metrics, self.catalogs)
+        BudgetGauges(store, metrics, self.catalogs, clock)
         pods, waits = PodGauges(store, metrics), PodWaits(store, metrics, clock)
         conditions = ConditionGauges(
             metrics,

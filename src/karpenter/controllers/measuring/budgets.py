@@ -1,0 +1,88 @@
+"""Disruption as metrics show it before anything happens: what budgets allow, and which machines could go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from karpenter.core.disruption.budgets import headroom, read_budgets
+from karpenter.core.disruption.candidates import survey
+from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
+from karpenter.core.model.catalog import Catalog
+from karpenter.core.state.guards import Guards
+from karpenter.core.state.nodes import state_nodes
+from karpenter.telemetry.metrics import disruption, nodepools
+
+if TYPE_CHECKING:
+    from karpenter.base.clock import Clock
+    from karpenter.controllers.measuring.pools import Catalogs
+    from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.state.store import Store
+    from karpenter.telemetry.metrics import Metrics
+
+REASONS: Final = (EMPTY, DRIFTED, UNDERUTILIZED)
+_FRESH: Final = 10.0
+"""Seconds for which it is believed which machines could go, if nothing has changed."""
+
+_NOTHING_SOLD: Final = Catalog(types=())
+
+
+class BudgetGauges:
+    """Shows what budgets allow, and which machines could go."""
+
+    def __init__(self, store: Store, metrics: Metrics, catalogs: Catalogs, clock: Clock) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._catalogs = catalogs
+        self._clock = clock
+        self._looked: tuple[int, float] | None = None
+        metrics.before_reading(self.refresh)
+
+    def refresh(self) -> None:
+        """Bring the gauges up to date."""
+        stamp, now = self._store.stamp, self._clock.monotonic()
+        if self._looked is not None and self._looked[0] == stamp and now - self._looked[1] < _FRESH:
+            return
+        self._looked = (stamp, now)
+        self._show_budgets()
+        self._show_eligible()
+
+    def _show_budgets(self) -> None:
+        view, now = self._store.view(), self._clock.now()
+        size, leaving = dict[str, int](), dict[str, int]()
+        for node in state_nodes(view):
+            if node.pool and node.is_initialized:
+                size[node.pool] = size.get(node.pool, 0) + 1
+                leaving[node.pool] = leaving.get(node.pool, 0) + (node.is_leaving or not node.is_ready)
+        allowed, consuming = [], []
+        for name, pool in view.pools.items():
+            budgets = read_budgets(pool.spec.disruption.budgets)
+            for reason in REASONS:
+                labels = {"nodepool": name, "reason": reason.lower()}
+                gone = leaving.get(name, 0)
+                left = headroom(budgets, reason=reason, pool_size=size.get(name, 0), disrupting=gone, now=now)
+                allowed.append((float(left), labels))
+                consuming.append((float(gone), labels))
+        self._metrics[nodepools.ALLOWED_DISRUPTIONS].publish("pools", allowed)
+        self._metrics[nodepools.NODES_CONSUMING_BUDGETS].publish("pools", consuming)
+
+    def _show_eligible(self) -> None:
+        view, now = self._store.view(), self._clock.now()
+        catalog = self._catalogs.latest or _NOTHING_SOLD
+        promised = self._store.nominated(now)
+        found = survey(state_nodes(view), view, catalog, Guards(view), now, nominated=promised)
+        for reason in REASONS:
+            every = (*found.candidates, *found.eventual) if reason == DRIFTED else found.candidates
+            count = sum(1 for each in every if could_go(each, reason))
+            self._metrics[disruption.ELIGIBLE_NODES].set(float(count), reason=reason.lower())
+
+
+def could_go(candidate: Candidate, reason: str) -> bool:
+    """Whether a machine that nothing holds could go for a reason, budgets and savings aside."""
+    if reason == DRIFTED:
+        return bool(candidate.drift)
+    spec = candidate.pool.spec
+    if spec.replicas is not None or candidate.quiet:
+        return False
+    if reason == EMPTY:
+        return candidate.is_empty
+    return spec.disruption.consolidation_policy != "WhenEmpty" and candidate.price is not None

@@ -1,0 +1,99 @@
+"""What budgets allow, and which machines could go, as metrics show it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from karpenter.api.nodepool import Budget
+from karpenter.controllers.measuring.budgets import BudgetGauges
+from karpenter.core.state.store import Put
+from karpenter.telemetry.metrics import disruption, nodepools
+from tests.unit.controllers.measuring.showing import Showing
+from tests.unit.controllers.measuring.test_pools import Answered
+from tests.unit.core.disruption.clusters import MARKET, NOW, machine, pod, pool
+from tests.unit.core.lifecycle.objects import node
+from tests.unit.core.lifecycle.objects import pool as static_pool
+from tests.unit.telemetry.clocks import NOON
+
+if TYPE_CHECKING:
+    from karpenter.core.model.catalog import Catalog
+
+
+def shown(*objects: Any, latest: Catalog | None = MARKET) -> Showing:
+    """Return machines of a pool, as they are shown."""
+    found = Showing()
+    found.clock.seconds = (NOW - NOON).total_seconds()
+    for each in objects:
+        found.store.apply(Put(each))
+    BudgetGauges(found.store, found.metrics, Answered(latest), found.clock)
+    return found
+
+
+def test_what_budgets_allow() -> None:
+    """Of four nodes half may go; what leaves already counts, whatever the reason."""
+    machines = [each for n in range(4) for each in machine(f"n-{n}")]
+    found = shown(pool(budgets=(Budget(nodes="50%"),)), *machines, node())
+    names = ("nodepool", "reason")
+    assert found.rows(nodepools.ALLOWED_DISRUPTIONS, *names) == {
+        ("default", "empty"): 2.0,
+        ("default", "drifted"): 2.0,
+        ("default", "underutilized"): 2.0,
+    }
+
+    found.store.mark(["n-0"])
+    assert set(found.rows(nodepools.ALLOWED_DISRUPTIONS, *names).values()) == {1.0}
+    assert set(found.rows(nodepools.NODES_CONSUMING_BUDGETS, *names).values()) == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("disruption_of_pool", "latest", "expected"),
+    [
+        pytest.param(
+            {}, MARKET, {"empty": 1, "drifted": 0, "underutilized": 2}, id="all may be consolidated"
+        ),
+        pytest.param(
+            {"consolidation_policy": "WhenEmpty"},
+            MARKET,
+            {"empty": 1, "drifted": 0, "underutilized": 0},
+            id="only empty ones",
+        ),
+        pytest.param(
+            {"consolidate_after": "Never"}, MARKET, {"empty": 0, "drifted": 0, "underutilized": 0}, id="none"
+        ),
+        pytest.param(
+            {}, None, {"empty": 1, "drifted": 2, "underutilized": 0}, id="nothing is sold any longer"
+        ),
+    ],
+)
+def test_which_machines_could_go(
+    disruption_of_pool: dict[str, Any], latest: Catalog | None, expected: dict[str, int]
+) -> None:
+    """Machines count for every reason for which they could go, budgets aside."""
+    found = shown(
+        pool(**disruption_of_pool), *machine("busy"), pod("web-1", "busy"), *machine("idle"), latest=latest
+    )
+    rows = found.rows(disruption.ELIGIBLE_NODES, "reason")
+
+    assert {reason: int(count) for (reason,), count in rows.items()} == expected
+
+
+def test_static_pools_are_not_consolidated() -> None:
+    """A machine of a static pool goes only when it has drifted."""
+    fixed = static_pool(spec={"replicas": 1, "disruption": {"consolidateAfter": "0s"}})
+    rows = shown(fixed, *machine("idle")).rows(disruption.ELIGIBLE_NODES, "reason")
+
+    assert rows[("empty",)] == rows[("underutilized",)] == 0.0
+
+
+def test_what_has_not_changed_is_believed_for_a_while() -> None:
+    """Within ten seconds nothing is worked out anew unless something has changed."""
+    found = shown(pool())
+    found.rows(disruption.ELIGIBLE_NODES)
+    found.metrics[disruption.ELIGIBLE_NODES].set(9.0, reason="empty")
+    found.clock.seconds += 9.0
+    assert found.rows(disruption.ELIGIBLE_NODES, "reason")[("empty",)] == 9.0
+
+    found.clock.seconds += 2.0
+    assert found.rows(disruption.ELIGIBLE_NODES, "reason")[("empty",)] == 0.0
