@@ -9,10 +9,12 @@ Everything that a launch template says reaches the instance.
 from __future__ import annotations
 
 import uuid
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from karpenter.cloud.catalogs.ec2.data import load_data
 from karpenter.local.aws.account import Trouble
 from karpenter.local.aws.happenings import Launched
 from karpenter.local.aws.power import capacity_type_of, is_alive, switch_on
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from karpenter.local.aws.account import Account
 
 _NEVER: Final = 1e9
+_ARCHITECTURES: Final = {"amd64": "x86_64", "arm64": "arm64"}
 _RESERVED: Final = {"capacity-block", "reserved-capacity"}
 
 
@@ -46,6 +49,12 @@ class Candidate(msgspec.Struct, frozen=True):
     def as_answer(self) -> dict[str, Any]:
         """Return how answers name it."""
         return {"LaunchTemplateSpecification": self.specification, "Overrides": self.override}
+
+
+@cache
+def architectures() -> dict[str, str]:
+    """Return what EC2 calls the processors of every instance type."""
+    return {each.name: _ARCHITECTURES[each.arch] for each in load_data().types}
 
 
 class Fleet:
@@ -106,7 +115,9 @@ class Fleet:
 
     def _trouble(self, candidate: Candidate) -> tuple[Trouble | None, int]:
         """Return how many machines can be had of a candidate, and why not more."""
-        found = self._account.trouble(self._capacity_type(candidate), candidate.instance_type, candidate.zone)
+        found = self._mismatch(candidate) or self._account.trouble(
+            self._capacity_type(candidate), candidate.instance_type, candidate.zone
+        )
         if found is not None:
             return found, 0
         reservation = self._reservation(candidate)
@@ -115,6 +126,18 @@ class Fleet:
             return Trouble(code="ReservationCapacityExceeded", message="The reservation is used up."), left
         left = self._left(candidate)
         return (None, self._wanted) if left is None else (Trouble(), left)
+
+    def _mismatch(self, candidate: Candidate) -> Trouble | None:
+        """Return why a machine could not start from its image: one is for other processors than the other."""
+        image = self._backend.amis.get(candidate.override.get("ImageId") or candidate.data["ImageId"])
+        runs_on = architectures().get(candidate.instance_type)
+        if image is None or runs_on is None or image.architecture == runs_on:
+            return None
+        return Trouble(
+            code="InvalidParameterValue",
+            message=f"The architecture '{runs_on}' of the specified instance type does not match"
+            f" the architecture '{image.architecture}' of the specified AMI.",
+        )
 
     def _left(self, candidate: Candidate) -> int | None:
         """Return how many more machines of a candidate there are; None where nobody counts."""

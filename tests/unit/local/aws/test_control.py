@@ -29,11 +29,14 @@ from karpenter.local.aws.commands import (
     ShiftZone,
 )
 from karpenter.local.aws.control import Control, Impossible
+from karpenter.local.aws.estate import IN_GUIDES
 from karpenter.local.aws.happenings import Doomed, Ended, Launched, Mailed
 from karpenter.local.aws.power import TERMINATED, become
 from tests.unit.cloud.aws.world import CLUSTER, World, embedded
 
 TYPES = ("c5.large", "m5.large", "m5.xlarge")
+IMAGE, *_ = (number for number, (_, arch) in IN_GUIDES.items() if arch == "x86_64")
+ARM, *_ = (number for number, (_, arch) in IN_GUIDES.items() if arch == "arm64")
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +55,11 @@ def control(world: World) -> Iterator[Control]:
         made.perform(Kill(instance=each.id))
 
 
-def fleet(world: World, *types: str, count: int = 1, spot: bool = False, zone: int = 0) -> dict[str, Any]:
+def fleet(
+    world: World, *types: str, count: int = 1, spot: bool = False, zone: int = 0, image: str = IMAGE
+) -> dict[str, Any]:
     """Ask for instances of any of the types in a zone, and return the answer."""
     name = f"template-{len(world.ec2.describe_launch_templates()['LaunchTemplates'])}"
-    image = world.ec2.describe_images()["Images"][0]["ImageId"]
     world.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData={"ImageId": image})
     subnet = world.estate.subnets[zone]
     answer: dict[str, Any] = world.ec2.create_fleet(
@@ -124,6 +128,17 @@ def test_limits_count_what_runs(world: World, control: Control) -> None:
     assert [each["ErrorCode"] for each in first["Errors"]] == ["InsufficientInstanceCapacity"]
     assert launched(elsewhere) == ["m5.large"]
     assert launched(again) == ["m5.large"]
+
+
+def test_an_image_for_other_processors(world: World, control: Control) -> None:
+    """A type that cannot run an image is not launched from it, and the fleet is told why."""
+    assert control.instances() == ()
+    answer = fleet(world, "m5.large", image=ARM)
+
+    assert launched(answer) == []
+    (error,) = answer["Errors"]
+    assert error["ErrorCode"] == "InvalidParameterValue"
+    assert "'x86_64' of the specified instance type" in error["ErrorMessage"]
 
 
 def test_restocking_undoes_what_was_said_of_the_same(world: World, control: Control) -> None:
