@@ -33,10 +33,11 @@ Names, types and labels are those that dashboards and alerts made for Karpenter 
 
 def page() -> str:
     """Return the whole page."""
-    return "\n".join([_HEAD, *(line for title, group in GROUPS for line in _section(title, group))])
+    return "\n".join([_HEAD, *(line for title, group in GROUPS for line in section(title, group))])
 
 
-def _section(title: str, group: tuple[Declared[Instrument], ...]) -> Iterator[str]:
+def section(title: str, group: tuple[Declared[Instrument], ...]) -> Iterator[str]:
+    """Yield the lines of a section about some metrics."""
     yield f"## {title}\n"
     yield "| metric | type | labels | meaning |"
     yield "|---|---|---|---|"
