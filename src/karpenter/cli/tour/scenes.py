@@ -94,8 +94,9 @@ def settled(now: Picture, replicas: int) -> bool:
     return ready and now.running == replicas and not now.waiting
 
 
-def _cheaper(replicas: int) -> Callable[[Picture, Picture], bool]:
-    return lambda now, before: settled(now, replicas) and now.hourly < 0.7 * before.hourly
+def cheaper(replicas: int, share: float) -> Callable[[Picture, Picture], bool]:
+    """Return the expectation that so many pods run for less than a share of what was paid before."""
+    return lambda now, before: settled(now, replicas) and now.hourly < share * before.hourly
 
 
 def _nothing_left(now: Picture, _: Picture) -> bool:
@@ -118,7 +119,7 @@ SCENES = (
     Scene(
         "kubectl scale deployment inflate --replicas 5",
         _scaled(5),
-        _cheaper(5),
+        cheaper(5, 0.7),
         "five pods run on machines that cost a third less at least",
         300.0,
     ),
