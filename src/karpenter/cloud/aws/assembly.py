@@ -68,6 +68,32 @@ class Assembled(msgspec.Struct, frozen=True, kw_only=True):
     cluster: Cluster
 
 
+class _Tools(msgspec.Struct, frozen=True, kw_only=True):
+    """What depends on nothing but AWS, the settings and the clock; the rest is made from it."""
+
+    aws: Aws
+    settings: AwsSettings
+    objects: ClusterObjects
+    clock: Clock
+    classes: ClassBook
+    meters: Meters
+    cluster: Cluster
+    shifts: Shifts
+    shop: Shop
+    prices: Prices
+    subnets: Subnets
+    reservations: Reservations
+    placement_groups: PlacementGroups
+    parameters: Parameters
+    images: Images
+    profiles: Profiles
+    unavailable: Unavailable
+    discovered: Discovered
+    templates: Templates
+    instances: Instances
+    catalogs: Catalogs
+
+
 def assemble(
     aws: Aws,
     settings: AwsSettings,
@@ -84,115 +110,162 @@ def assemble(
     A simulation passes a `long_poll` of zero: its time stands still while AWS is waited for. `version` asks
     the API server for its version; without it, EKS is asked.
     """
-    monotonic, meters, classes = clock.monotonic, Meters(), ClassBook(objects)
+    meters = Meters()
     aws.note = meters.note_call
-    cluster = Cluster(aws, settings, objects, monotonic=monotonic, version=version)
-    shifts = Shifts(aws, cluster, clock=clock)
-    shop, prices = Shop(aws), Prices(aws, isolated=settings.isolated_vpc)
-    subnets = Subnets(aws, seconds=settings.subnet_refresh, monotonic=monotonic)
-    reservations = Reservations(aws, clock=clock)
-    placement_groups = PlacementGroups(aws, monotonic=monotonic)
-    parameters = Parameters(aws, monotonic=monotonic)
-    images = Images(aws, parameters, clock=clock, seconds=settings.ami_refresh)
-    profiles = Profiles(aws, cluster=settings.cluster, chance=chance, monotonic=monotonic)
-    unavailable = Unavailable(monotonic=monotonic, shifted=shifts.active)
-    discovered = Discovered(monotonic=monotonic)
-    templates = Templates(aws, cluster=settings.cluster, meters=meters, monotonic=monotonic)
-    instances = Instances(
-        aws,
-        cluster=settings.cluster,
-        clock=clock,
-        meters=meters,
-        reserved_capacity=settings.reserved_capacity,
-        zone_id=lambda zone: subnets.zone_ids.get(zone, ""),
-        shifted=shifts.active,
-    )
-    catalogs = Catalogs(
-        shop, prices, unavailable=unavailable, reservations=reservations, discovered=discovered
-    )
-    finders = Finders(
-        subnets=subnets,
-        security_groups=SecurityGroups(aws, monotonic=monotonic),
-        images=images,
-        profiles=profiles,
-        reservations=reservations,
-        placement_groups=placement_groups,
-        cluster=cluster,
-        shop=shop,
-    )
-    workshop = Workshop(
-        settings=settings,
-        clock=clock,
-        cluster=cluster,
-        shop=shop,
-        subnets=subnets,
-        reservations=reservations,
-        templates=templates,
-        fleets=Fleets(aws, meters=meters),
-        instances=instances,
-        unavailable=unavailable,
-        meters=meters,
-    )
-    stage = Stage(
-        settings=settings,
-        region=aws.region,
-        objects=objects,
-        cluster=cluster,
-        shop=shop,
-        catalogs=catalogs,
-        templates=templates,
-        placement_groups=placement_groups,
-    )
-    rehearsal = Rehearsal(aws, stage, monotonic=monotonic)
-    queue = None
-    if settings.interruption_queue:
-        queue = Queue(
-            aws,
-            settings.interruption_queue,
-            clock=clock,
-            meters=meters,
-            unavailable=unavailable,
-            reservations=reservations,
-            long_poll=long_poll,
-        )
-    parts = Parts(
-        settings=settings,
-        region=aws.region,
-        objects=objects,
-        classes=classes,
-        cluster=cluster,
-        shop=shop,
-        prices=prices,
-        catalogs=catalogs,
-        instances=instances,
-        reservations=reservations,
-        placement_groups=placement_groups,
-        ledger=Ledger(instances, objects, monotonic=monotonic),
-        launcher=Launcher(workshop),
-        meters=meters,
-        queue=queue,
-    )
+    cluster = Cluster(aws, settings, objects, monotonic=clock.monotonic, version=version)
+    tools = _tools(aws, settings, objects, clock, chance, meters, cluster)
+    rehearsal = Rehearsal(aws, _stage(tools), monotonic=clock.monotonic)
+    parts = _parts(tools, _queue(tools, long_poll))
     made = Assembled(
         aws=aws,
         settings=settings,
         objects=objects,
-        classes=classes,
+        classes=tools.classes,
         clock=clock,
         meters=meters,
         provider=AwsProvider(parts, duties=lambda office, roster: every_chore(made, office, roster)),
         rehearsal=rehearsal,
-        shifts=shifts,
-        resolver=Resolver(finders, settings, region=aws.region, clock=clock, rehearse=rehearsal),
-        shop=shop,
-        prices=prices,
-        templates=templates,
-        profiles=profiles,
-        images=images,
-        parameters=parameters,
-        instances=instances,
-        reservations=reservations,
-        unavailable=unavailable,
-        discovered=discovered,
+        shifts=tools.shifts,
+        resolver=Resolver(_finders(tools), settings, region=aws.region, clock=clock, rehearse=rehearsal),
+        shop=tools.shop,
+        prices=tools.prices,
+        templates=tools.templates,
+        profiles=tools.profiles,
+        images=tools.images,
+        parameters=tools.parameters,
+        instances=tools.instances,
+        reservations=tools.reservations,
+        unavailable=tools.unavailable,
+        discovered=tools.discovered,
         cluster=cluster,
     )
     return made
+
+
+def _tools(  # noqa: PLR0917  what the provider is given, and what it has made of it
+    aws: Aws,
+    settings: AwsSettings,
+    objects: ClusterObjects,
+    clock: Clock,
+    chance: Random,
+    meters: Meters,
+    cluster: Cluster,
+) -> _Tools:
+    monotonic = clock.monotonic
+    shifts = Shifts(aws, cluster, clock=clock)
+    shop, prices = Shop(aws), Prices(aws, isolated=settings.isolated_vpc)
+    subnets = Subnets(aws, seconds=settings.subnet_refresh, monotonic=monotonic)
+    reservations = Reservations(aws, clock=clock)
+    parameters = Parameters(aws, monotonic=monotonic)
+    unavailable = Unavailable(monotonic=monotonic, shifted=shifts.active)
+    discovered = Discovered(monotonic=monotonic)
+    return _Tools(
+        aws=aws,
+        settings=settings,
+        objects=objects,
+        clock=clock,
+        classes=ClassBook(objects),
+        meters=meters,
+        cluster=cluster,
+        shifts=shifts,
+        shop=shop,
+        prices=prices,
+        subnets=subnets,
+        reservations=reservations,
+        placement_groups=PlacementGroups(aws, monotonic=monotonic),
+        parameters=parameters,
+        images=Images(aws, parameters, clock=clock, seconds=settings.ami_refresh),
+        profiles=Profiles(aws, cluster=settings.cluster, chance=chance, monotonic=monotonic),
+        unavailable=unavailable,
+        discovered=discovered,
+        templates=Templates(aws, cluster=settings.cluster, meters=meters, monotonic=monotonic),
+        instances=Instances(
+            aws,
+            cluster=settings.cluster,
+            clock=clock,
+            meters=meters,
+            reserved_capacity=settings.reserved_capacity,
+            zone_id=lambda zone: subnets.zone_ids.get(zone, ""),
+            shifted=shifts.active,
+        ),
+        catalogs=Catalogs(
+            shop, prices, unavailable=unavailable, reservations=reservations, discovered=discovered
+        ),
+    )
+
+
+def _finders(tools: _Tools) -> Finders:
+    """Return who looks things up for classes."""
+    return Finders(
+        subnets=tools.subnets,
+        security_groups=SecurityGroups(tools.aws, monotonic=tools.clock.monotonic),
+        images=tools.images,
+        profiles=tools.profiles,
+        reservations=tools.reservations,
+        placement_groups=tools.placement_groups,
+        cluster=tools.cluster,
+        shop=tools.shop,
+    )
+
+
+def _stage(tools: _Tools) -> Stage:
+    """Return what classes are tried out with."""
+    return Stage(
+        settings=tools.settings,
+        region=tools.aws.region,
+        objects=tools.objects,
+        cluster=tools.cluster,
+        shop=tools.shop,
+        catalogs=tools.catalogs,
+        templates=tools.templates,
+        placement_groups=tools.placement_groups,
+    )
+
+
+def _queue(tools: _Tools, long_poll: int) -> Queue | None:
+    """Return the interruption queue, if one is set."""
+    if not tools.settings.interruption_queue:
+        return None
+    return Queue(
+        tools.aws,
+        tools.settings.interruption_queue,
+        clock=tools.clock,
+        meters=tools.meters,
+        unavailable=tools.unavailable,
+        reservations=tools.reservations,
+        long_poll=long_poll,
+    )
+
+
+def _parts(tools: _Tools, queue: Queue | None) -> Parts:
+    """Return what the provider itself is made of."""
+    workshop = Workshop(
+        settings=tools.settings,
+        clock=tools.clock,
+        cluster=tools.cluster,
+        shop=tools.shop,
+        subnets=tools.subnets,
+        reservations=tools.reservations,
+        templates=tools.templates,
+        fleets=Fleets(tools.aws, meters=tools.meters),
+        instances=tools.instances,
+        unavailable=tools.unavailable,
+        meters=tools.meters,
+    )
+    return Parts(
+        settings=tools.settings,
+        region=tools.aws.region,
+        objects=tools.objects,
+        classes=tools.classes,
+        cluster=tools.cluster,
+        shop=tools.shop,
+        prices=tools.prices,
+        catalogs=tools.catalogs,
+        instances=tools.instances,
+        reservations=tools.reservations,
+        placement_groups=tools.placement_groups,
+        ledger=Ledger(tools.instances, tools.objects, monotonic=tools.clock.monotonic),
+        launcher=Launcher(workshop),
+        meters=tools.meters,
+        queue=queue,
+    )
