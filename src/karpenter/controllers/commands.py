@@ -8,6 +8,7 @@ whoever starts.
 
 from __future__ import annotations
 
+from collections import deque
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,7 @@ from karpenter.core.announcements import disruption_launching, disruption_waitin
 from karpenter.core.disruption.candidates import Candidate
 from karpenter.core.disruption.carry import close, counted, open_again, progress, remove
 from karpenter.core.disruption.command import Command
+from karpenter.core.disruption.effect import expectation
 from karpenter.core.effects import Nominate
 from karpenter.core.provisioning.claims import create
 from karpenter.core.state.nodes import state_nodes
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from karpenter.api.labels import LabelRules
     from karpenter.base.clock import Clock
     from karpenter.controllers.perform import Performer
+    from karpenter.core.disruption.effect import Expectation
     from karpenter.core.effects import Effect
     from karpenter.core.state.nodes import StateNode
     from karpenter.core.state.store import Store
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger(__name__)
 
 PERIOD: Final = 1.0
+_REMEMBERED: Final = 25
 
 
 class Begun(msgspec.Struct, kw_only=True):
@@ -80,6 +84,11 @@ class Commands:
         self._rules = rules
         self._promise = promise
         self.under_way: list[Begun] = []
+        self.start_ups: deque[timedelta] = deque(maxlen=_REMEMBERED)
+        """How long replacements took to be complete, lately."""
+
+        self.over: list[Expectation] = []
+        """Commands that are over and whose effect is yet to be seen."""
 
     @property
     def claims(self) -> frozenset[str]:
@@ -194,6 +203,12 @@ class Commands:
         nodes = [node for each in begun.candidates if (node := self._node(each.name)) is not None]
         await self._performer.perform(remove(left, nodes, reason))
         self.under_way.remove(begun)
+        now = self._clock.now()
+        if begun.replacements:
+            self.start_ups.append(now - begun.started)
+        self.over.append(
+            expectation(begun.command, begun.candidates, self._nodes_of(begun), self._store.view(), now)
+        )
         await self._performer.perform(counted(begun.candidates, reason))
         log.info("disruption.finished", command=begun.text)
 
@@ -210,6 +225,15 @@ class Commands:
             node = self._node(each.name)
             if node is not None and not node.is_leaving:
                 await self._performer.perform(open_again(node, self._clock.now()))
+
+    def _nodes_of(self, begun: Begun) -> dict[str, str]:
+        """Return the node of each new machine, by the name that the command gave it."""
+        claims = [self._store.claim(name) for name in begun.replacements]
+        return {
+            new.name: claim.status.node_name
+            for new, claim in zip(begun.command.replacements, claims, strict=True)
+            if claim is not None
+        }
 
     def _node(self, name: str) -> StateNode | None:
         return next((node for node in state_nodes(self._store.view()) if node.name == name), None)

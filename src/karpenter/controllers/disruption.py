@@ -7,6 +7,7 @@ waiting for a replacement never stops anybody from thinking. All judgement is in
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,8 @@ from karpenter.core.announcements import consolidation_candidate, consolidation_
 from karpenter.core.disruption.carry import describe, open_again, strays
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.core.disruption.confirm import WAIT, Confirmed, confirm
+from karpenter.core.disruption.effect import is_due, landed, rested
+from karpenter.core.disruption.lull import next_moment
 from karpenter.core.disruption.payback import remember
 from karpenter.core.disruption.propose import propose
 from karpenter.core.disruption.telling import is_settled, told
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.command import Command, Verdict
     from karpenter.core.disruption.confirm import Second
+    from karpenter.core.disruption.effect import Rest
     from karpenter.core.disruption.payback import Past
     from karpenter.core.disruption.propose import Rules
     from karpenter.core.effects import Announce
@@ -49,8 +53,8 @@ log = structlog.stdlib.get_logger(__name__)
 
 PERIOD: Final = 10.0
 UNSYNCED: Final = 1.0
-RELOOK: Final = 300.0
-"""Seconds after which a cluster is looked at again though nothing in it has changed."""
+RELOOK: Final = timedelta(minutes=5)
+"""Time after which a cluster is looked at again though nothing in it has changed."""
 
 BUDGET: Final = 60.0
 """Seconds that one search may take; what was found by then counts."""
@@ -92,7 +96,9 @@ class Disruption:
         self._buffered = buffered
         self._deciding = deciding
         self._past: tuple[Past, ...] = ()
-        self._fruitless: tuple[int, float] | None = None
+        self._rests: dict[str, Rest] = {}
+        self._fruitless: tuple[object, ...] | None = None
+        self._until = clock.now()
         self._numbers = 0
 
     async def look(self) -> float:
@@ -100,23 +106,52 @@ class Disruption:
         if not self._store.synced:
             return UNSYNCED
         await self._open_strays()
-        if self._nothing_changed():
+        self._judge_effects()
+        lull = self._lull()
+        if lull == self._fruitless and self._clock.now() < self._until:
             return PERIOD
-        stamp = self._store.stamp
         verdict = await self._propose()
         await self._performer.perform(told(verdict.kept, self._store.view()))
         started = await self._follow_up(verdict.commands)
         if started:
             return 0.0
         if not verdict.commands and is_settled(verdict.kept):
-            self._fruitless = (stamp, self._clock.monotonic())
+            now = self._clock.now()
+            self._fruitless, latest = lull, now + RELOOK
+            self._until = min(next_moment(self._store.view(), now) or latest, latest)
         return PERIOD
 
-    def _nothing_changed(self) -> bool:
-        if self._fruitless is None:
-            return False
-        stamp, at = self._fruitless
-        return stamp == self._store.stamp and self._clock.monotonic() - at < RELOOK
+    def _lull(self) -> tuple[object, ...]:
+        """Return what has to change before another look is worth it."""
+        now, budgets = self._clock.now(), self._store.view().disruption_budgets
+        return (
+            self._store.stamp,
+            id(budgets),
+            self._store.nominated(now),
+            self._buffered(),
+            self._resting(now),
+        )
+
+    def _judge_effects(self) -> None:
+        """See whether commands that are over had the effect that was planned."""
+        view, now = self._store.view(), self._clock.now()
+        for expected in [each for each in self._commands.over if is_due(each, view, now)]:
+            self._commands.over.remove(expected)
+            share = landed(expected, view)
+            for pool in sorted(expected.pools):
+                rest = rested(self._rests.pop(pool, None), share, now)
+                if rest is not None:
+                    self._rests[pool] = rest
+                    log.warning(
+                        "disruption.missed",
+                        nodepool=pool,
+                        landed=round(share, 2),
+                        pods=expected.moved,
+                        rests=str(rest.length),
+                    )
+
+    def _resting(self, now: datetime) -> frozenset[str]:
+        return frozenset(pool for pool, rest in self._rests.items() if now < rest.until)
 
     async def _open_strays(self) -> None:
         for node in strays(self._store.view(), self._commands.claims):

@@ -40,6 +40,12 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
     start_up: timedelta = timedelta(minutes=2)
     """How long a replacement runs beside what it replaces."""
 
+    def learned(self, observed: Sequence[timedelta]) -> Payback:
+        """Return the same with the start-up time that was observed lately, the middle one of several."""
+        if not observed:
+            return self
+        return msgspec.structs.replace(self, start_up=sorted(observed)[len(observed) // 2])
+
     def price(self, command: Command, candidates: Iterable[Candidate]) -> float:
         """Return what carrying out a command costs once."""
         evictions = sum(candidate.cost - 1.0 for candidate in candidates)

@@ -64,6 +64,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     no_return: timedelta = timedelta(hours=1)
     """For how long a command may not be undone by another."""
 
+    resting: frozenset[str] = frozenset()
+    """Pools in which savings did not come out as planned lately, and are not looked for."""
+
     explain: int = 200
     """For how many machines that stay it is worked out what they would cost elsewhere."""
 
@@ -262,22 +265,31 @@ class _Pass:
         return message
 
     def _obstacle(self, candidate: Candidate) -> tuple[str, str]:
-        labels = candidate.node.labels
-        if not _is_dynamic(candidate):
-            return "StaticCapacity", f"NodePool {candidate.pool.name} is static"
-        if CAPACITY_TYPE not in labels or ZONE not in labels:
-            missing = CAPACITY_TYPE if CAPACITY_TYPE not in labels else ZONE
-            return "Unpriced", f"the node has no label {missing}, so it has no price to compare"
-        if candidate.price is None:
-            return "Unpriced", "no price is known for the node's instance type, zone and capacity type"
-        if candidate.quiet:
-            return "ConsolidateAfter", candidate.quiet
-        if candidate.pool.spec.disruption.consolidation_policy == "WhenEmpty" and not candidate.is_empty:
-            return (
+        """Return the first thing that keeps a candidate from being consolidated, as a code and a sentence."""
+        pool, labels = candidate.pool.name, candidate.node.labels
+        missing = next((key for key in (CAPACITY_TYPE, ZONE) if key not in labels), "")
+        only_empty = candidate.pool.spec.disruption.consolidation_policy == "WhenEmpty"
+        checks = (
+            (not _is_dynamic(candidate), "StaticCapacity", f"NodePool {pool} is static"),
+            (bool(missing), "Unpriced", f"the node has no label {missing}, so it has no price to compare"),
+            (
+                candidate.price is None,
+                "Unpriced",
+                "no price is known for the node's instance type, zone and capacity type",
+            ),
+            (bool(candidate.quiet), "ConsolidateAfter", candidate.quiet),
+            (
+                only_empty and not candidate.is_empty,
                 "WhenEmpty",
-                f"the node is not empty, and NodePool {candidate.pool.name} consolidates WhenEmpty",
-            )
-        return "", ""
+                f"the node is not empty, and NodePool {pool} consolidates WhenEmpty",
+            ),
+            (
+                pool in self._rules.resting,
+                "Resting",
+                f"NodePool {pool} rests from savings: pods did not land where they were planned",
+            ),
+        )
+        return next(((code, message) for holds, code, message in checks if holds), ("", ""))
 
     def _template_node(self, candidate: Candidate) -> NewNode | None:
         """Return a new node of a static pool: whatever is cheapest."""

@@ -28,11 +28,25 @@ _LASTING: Final = frozenset(
         "PodDoNotDisrupt",
         "CannotMove",
         "SpotToSpotDisabled",
+        "NotBalanced",
+        "ConsolidateAfter",
+        "PodDisruptionBudget",
     }
 )
-"""What holds a machine until something in the cluster changes; everything else may pass soon."""
+"""What holds a machine until something changes or a moment comes that is known beforehand."""
 
-_ABOUT_SAVINGS: Final = frozenset({"NoSaving", "NoPayback", "WouldUndo", "WhenEmpty", "Unpriced"})
+_ABOUT_SAVINGS: Final = frozenset(
+    {
+        "NoSaving",
+        "NoPayback",
+        "NotBalanced",
+        "SpotToSpotDisabled",
+        "WouldUndo",
+        "WhenEmpty",
+        "Unpriced",
+        "Resting",
+    }
+)
 
 
 def is_settled(kept: Iterable[Kept]) -> bool:

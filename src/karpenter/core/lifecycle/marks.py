@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.core.model.catalog import Catalog
 
-_SETTLING: Final = timedelta(hours=1)
+SETTLING: Final = timedelta(hours=1)
 """How old a claim must be before a missing instance type counts as drift."""
 
 _WORKED_OUT: Final = frozenset({"NodePoolDrifted", "RequirementsDrifted", "InstanceTypeNotFound", "Drifted"})
@@ -127,7 +127,7 @@ def _requirements_drift(claim: NodeClaim, pool: NodePool) -> str:
 
 def _catalogue_drift(claim: NodeClaim, catalog: Catalog, now: datetime) -> str:
     born = claim.metadata.creation_timestamp
-    if born is not None and now - born < _SETTLING:
+    if born is not None and now - born < SETTLING:
         return ""
     labels = claim.metadata.labels
     kind = catalog.by_name.get(labels.get(INSTANCE_TYPE, ""))

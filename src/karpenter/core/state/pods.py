@@ -7,6 +7,7 @@ is decided elsewhere; the time is an argument.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT, NO_SCHEDULE
@@ -98,6 +99,13 @@ def protection(pod: Pod, now: datetime) -> str:
     if start is None or (now - start).total_seconds() < seconds:
         return f"{DO_NOT_DISRUPT} holds for {value} after its start"
     return ""
+
+
+def protected_until(pod: Pod) -> datetime | None:
+    """Return when the pod's own wish not to be disrupted ends by itself; None when it has no such end."""
+    seconds = _seconds(pod.metadata.annotations.get(DO_NOT_DISRUPT, ""))
+    start = pod.status.start_time
+    return None if seconds is None or start is None else start + timedelta(seconds=seconds)
 
 
 def is_protected(pod: Pod, now: datetime) -> bool:

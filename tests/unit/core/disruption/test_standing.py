@@ -69,12 +69,15 @@ def test_no_pod_of_a_wave_goes_to_a_machine_that_leaves() -> None:
     assert gone.isdisjoint(node for command in commands for node in command.moves.values())
 
 
+def _with_port(found: Pod) -> Pod:
+    """Return a pod that shares its machine with none of its kind."""
+    port = ContainerPort(container_port=80, host_port=80)
+    box = msgspec.structs.replace(found.spec.containers[0], ports=(port,))
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, containers=(box,)))
+
+
 def _volumed() -> tuple[Standing, Pod]:
-    moved = pod("web-0", "node-1", cpu="1")
-    box = msgspec.structs.replace(
-        moved.spec.containers[0], ports=(ContainerPort(container_port=80, host_port=80),)
-    )
-    moved = msgspec.structs.replace(moved, spec=msgspec.structs.replace(moved.spec, containers=(box,)))
+    moved = _with_port(pod("web-0", "node-1", cpu="1"))
     problem = Problem(
         pods=(moved,),
         nodes=(
@@ -174,3 +177,18 @@ def test_a_cluster_in_which_pods_wait_is_not_foretold() -> None:
     )
 
     assert simulator.after(Command(reason=UNDERUTILIZED, candidates=("node-1",))) is None
+
+
+def test_while_pods_wait_one_machine_is_exchanged_at_a_time() -> None:
+    """What pods that wait will use cannot be foretold, so a pass stops after its first exchange."""
+    names = [f"node-{number}" for number in range(45)]
+    view = cluster(
+        pool(),
+        *(machine(name, "xlarge") for name in names),
+        *(_with_port(pod(f"web-{name}", name, cpu="5")) for name in names),
+        pod("late-0", cpu="16"),
+    )
+
+    (command,) = decided(view, explain=0).commands
+
+    assert len(command.candidates) == 1
