@@ -1,0 +1,101 @@
+"""
+Consolidating a whole cluster, command by command, until nothing more is found.
+
+Each command is carried out at once: its pods run where they were promised a place. What was
+saved and moved by then is a point of a curve, so that strategies can be compared at the same
+number of moves.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from benchmarks.workloads.fleets import NOW, carried_out, market
+from karpenter.core.disruption.costs import price_of
+from karpenter.core.disruption.propose import Rules, propose
+from karpenter.core.scheduling.intake.intake import Policy, take_in
+from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.solve import solve
+from karpenter.core.state.nodes import state_nodes
+from karpenter.core.state.view import view_of
+
+if TYPE_CHECKING:
+    from karpenter.core.disruption.command import Verdict
+    from karpenter.core.state.view import ClusterView
+
+
+class Campaign(NamedTuple):
+    """What a strategy did to a cluster until it found nothing more, or until its time was over."""
+
+    first: float
+    """Processor seconds until the first plan."""
+
+    spent: float
+    passes: int
+    commands: int
+    curve: tuple[tuple[int, float], ...]
+    """Pods moved and share of the bill saved, after each command."""
+
+    ended: bool
+
+    @property
+    def moved(self) -> int:
+        """Pods moved in all."""
+        return self.curve[-1][0]
+
+    @property
+    def saved(self) -> float:
+        """The share of the bill that was saved in all."""
+        return self.curve[-1][1]
+
+    def saved_at(self, moved: int) -> float:
+        """Return what was saved by so many moves; between two commands, the share of the second."""
+        before = (0, 0.0)
+        for point in self.curve:
+            if point[0] > moved:
+                part = (moved - before[0]) / (point[0] - before[0])
+                return before[1] + part * (point[1] - before[1])
+            before = point
+        return before[1]
+
+
+def look(view: ClusterView, strategy: str) -> Verdict:
+    """Return what one pass of a strategy decides."""
+    rules = msgspec.structs.replace(Rules(), strategy=strategy, explain=0)
+    return propose(view, market(), now=NOW, options=Options(), policy=Policy(), rules=rules)
+
+
+def campaign(view: ClusterView, strategy: str, *, patience: float) -> Campaign:
+    """Return what a strategy does to a cluster in so many seconds of processor time."""
+    before, start = bill(view), time.process_time()
+    curve: list[tuple[int, float]] = [(0, 0.0)]
+    first, passes, ended = 0.0, 0, False
+    while not ended and time.process_time() - start < patience:
+        verdict = look(view, strategy)
+        passes += 1
+        first = first or time.process_time() - start
+        ended = not verdict.commands
+        for number, command in enumerate(verdict.commands):
+            moved, saved = curve[-1]
+            curve.append((moved + command.pods_moved, saved + command.saving / before))
+            view = carried_out(view, command, passes * 1000 + number)
+    return Campaign(first, time.process_time() - start, passes, len(curve) - 1, tuple(curve), ended)
+
+
+def bill(view: ClusterView) -> float:
+    """Return what a cluster costs per hour."""
+    return sum(price_of(node, market()) or 0.0 for node in state_nodes(view))
+
+
+def least(view: ClusterView) -> float:
+    """Return the least that any machines for the pods of a cluster could cost."""
+    loose = [
+        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
+        for pod in view.pods.values()
+    ]
+    alone = view_of([*view.pools.values(), *loose])
+    intake = take_in(alone, market(), now=NOW, options=Options(packing="greedy"), policy=Policy())
+    return solve(intake.problem).cost.lower_bound
