@@ -62,7 +62,7 @@ def suite(machines: Sequence[int] = MACHINES, patience: float = PATIENCE) -> Tab
     ]
     notes = (
         f"a strategy stops after {patience:.0f} s of processor time (marked *)",
-        "saved is a share of the bill; at equal moves: by when as many pods had moved as in the classic order",
+        "saved is a share of the bill; at equal moves: when as many pods have moved as in the classic order",
         "the bound leaves spread, company and the sizes of machines aside, so it cannot be reached",
         "nothing changed: finding out until when a settled cluster need not be looked at",
         "memory: the most that the first pass held beyond the cluster itself",
