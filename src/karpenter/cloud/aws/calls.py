@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import (
@@ -80,10 +81,24 @@ class Aws:
         if service == "ec2":
             await self._bucket(operation).take()
         call = partial(self._call, service, operation, parameters)
+        answering = asyncio.get_running_loop().run_in_executor(self._pool, call)
+        return await self._noted(service, operation, answering)
+
+    async def listen(self, service: str, operation: str, /, **parameters: Any) -> Answer:
+        """
+        Call an operation that answers only when there is something to tell, as :meth:`ask` does.
+
+        It has a thread of its own, which does not keep the process from ending.
+        """
+        call = partial(self._call, service, operation, parameters)
+        return await self._noted(service, operation, _in_the_background(call))
+
+    async def _noted(self, service: str, operation: str, answering: asyncio.Future[Answer]) -> Answer:
+        """Wait for an answer, and note how that went."""
         loop, status = asyncio.get_running_loop(), _NO_STATUS
         began = loop.time()
         try:
-            answer: Answer = await loop.run_in_executor(self._pool, call)
+            answer = await answering
             status = _OK
         except Refused as error:
             status = str(error.status)
@@ -139,6 +154,33 @@ class Aws:
     def _run(self, service: str, work: Callable[[Any], T]) -> T:
         with _in_our_words(service):
             return work(self._clients.by_name[service])
+
+
+def _in_the_background(call: Callable[[], Answer]) -> asyncio.Future[Answer]:
+    """Return what a call will answer, which runs in a thread that ends with the process."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Answer] = loop.create_future()
+
+    def settle(answer: Answer | None, error: BaseException | None) -> None:
+        if future.done():  # whoever waited has given up
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(answer or {})
+
+    def work() -> None:
+        answer: Answer | None = None
+        error: BaseException | None = None
+        try:
+            answer = call()
+        except Exception as caught:  # noqa: BLE001  it is raised where it is waited for
+            error = caught
+        with suppress(RuntimeError):  # the loop may have ended meanwhile
+            loop.call_soon_threadsafe(settle, answer, error)
+
+    Thread(target=work, name="aws-listening", daemon=True).start()
+    return future
 
 
 def _nobody(service: str, operation: str, status: str, seconds: float) -> None:

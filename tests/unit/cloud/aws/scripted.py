@@ -45,6 +45,10 @@ class ScriptedAws(Aws):
             raise script
         return script(parameters) if callable(script) else script
 
+    async def listen(self, service: str, operation: str, /, **parameters: Any) -> Answer:
+        """Answer, as always."""
+        return await self.ask(service, operation, **parameters)
+
     def asked(self, operation: str) -> list[dict[str, Any]]:
         """Return the parameters of every call of an operation."""
         return [parameters for name, parameters in self.calls if name == operation]

@@ -158,3 +158,31 @@ def test_every_call_is_noted(fault: Refuse | None, status: str) -> None:
     world.run(work)
 
     assert noted == [("ec2", "DescribeSubnets", status)]
+
+
+@pytest.mark.parametrize("fault", [None, Refuse(code="AWS.SimpleQueueService.NonExistentQueue")])
+async def test_listening_is_answered_as_asking_is(fault: Refuse | None) -> None:
+    """With what there is, or with an error."""
+    world = shared_world()
+    aws = Aws(world.clients)
+    if fault is not None:
+        world.account.faults.next("DescribeSubnets", fault)
+    try:
+        answer = await aws.listen("ec2", "DescribeSubnets")
+    except Missing:
+        assert fault is not None
+    else:
+        assert answer["Subnets"]
+    finally:
+        aws.close()
+
+
+async def test_whoever_stops_listening_leaves_nothing_behind() -> None:
+    """The answer comes to nobody, and that is all."""
+    aws = Aws(shared_world().clients)
+    task = asyncio.ensure_future(aws.listen("ec2", "DescribeSubnets"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    aws.close()

@@ -117,7 +117,7 @@ class Queue:
             answer = await self._aws.ask("sqs", "GetQueueUrl", QueueName=self._name)
             self._url = answer["QueueUrl"]
         try:
-            answer = await self._aws.ask(
+            answer = await (self._aws.listen if self._long_poll else self._aws.ask)(
                 "sqs",
                 "ReceiveMessage",
                 QueueUrl=self._url,
