@@ -92,8 +92,8 @@ async def test_from_the_first_node_to_the_last(world: AwsWorld) -> None:
     """Nodes are what their machines read; one that vanishes is replaced; with the class, everything goes."""
     world.control.perform(Lag(seconds=8))  # none of this depends on EC2 showing at once what it has launched
     await apply(world, kubelet={"maxPods": 17})
-    await scale(world, 2)
-    await world.settled(2)
+    await scale(world, 1)
+    await world.settled(1)
     (node,) = await world.nodes()
     (claim,) = await world.claims()
     (machine,) = world.control.instances()
@@ -108,7 +108,7 @@ async def test_from_the_first_node_to_the_last(world: AwsWorld) -> None:
     world.control.perform(Kill(instance=machine.id))
 
     async def replaced() -> bool:
-        return await world.running() == 2 and machine.node not in {each.name for each in await world.nodes()}
+        return await world.running() == 1 and machine.node not in {each.name for each in await world.nodes()}
 
     await world.until(replaced)
 
@@ -205,8 +205,8 @@ async def test_a_release_rolls_the_nodes(world: AwsWorld) -> None:
 async def test_an_interruption_is_over_before_the_machine_dies(world: AwsWorld) -> None:
     """A warning is followed by another machine, and pods move there before the first one is taken away."""
     await apply(world, bought=("spot",))
-    await scale(world, 3)
-    await world.settled(3)
+    await scale(world, 1)
+    await world.settled(1)
     (first,) = world.control.instances()
 
     world.control.perform(Interrupt(instance=first.id))
@@ -214,7 +214,7 @@ async def test_an_interruption_is_over_before_the_machine_dies(world: AwsWorld) 
     async def moved() -> bool:
         pods = await world.pods()
         here = {pod.spec.node_name for pod in pods if pod.status.phase == "Running"}
-        return len(pods) == 3 and bool(here) and first.node not in here
+        return len(pods) == 1 and bool(here) and first.node not in here
 
     assert await world.until(moved) < 120
     (second,) = (each for each in world.control.instances() if each.id != first.id)
