@@ -36,7 +36,12 @@ SPREAD = (
 )
 BASIC: dict[str, Any] = {"clusterName": "test", "cloudProvider": "kwok"}
 GATES = ("nodeOverlay", "capacityBuffer", "staticCapacity", "nodeRepair", "spotToSpotConsolidation")
-EVERYTHING = {**BASIC, "schedulerConfig": SPREAD, "featureGates": dict.fromkeys(GATES, True)}
+EVERYTHING = {
+    **BASIC,
+    "schedulerConfig": SPREAD,
+    "ignoreDRARequests": False,
+    "featureGates": dict.fromkeys(GATES, True),
+}
 
 
 class Installed(World):

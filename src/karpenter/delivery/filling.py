@@ -16,6 +16,7 @@ from karpenter.delivery.tree import (
     Given,
     Items,
     Joined,
+    Lacks,
     Required,
     Text,
     Value,
@@ -58,6 +59,8 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         """Say whether a condition holds."""
         if isinstance(condition, Given):
             return any(self.at(path) for path in condition.paths)
+        if isinstance(condition, Lacks):
+            return not self.at(condition.path)
         return bool(self.at(condition.path) == condition.text)
 
     def _release(self) -> str:

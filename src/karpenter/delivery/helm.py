@@ -19,6 +19,7 @@ from karpenter.delivery.tree import (
     Given,
     Items,
     Joined,
+    Lacks,
     Required,
     Text,
     Value,
@@ -194,4 +195,6 @@ def _condition(condition: Condition) -> str:
     if isinstance(condition, Given):
         paths = [f".Values.{path}" for path in condition.paths]
         return paths[0] if len(paths) == 1 else f"or {' '.join(paths)}"
+    if isinstance(condition, Lacks):
+        return f"not .Values.{condition.path}"
     return f"eq .Values.{condition.path} {json.dumps(condition.text)}"

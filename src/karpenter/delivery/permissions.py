@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.delivery.tree import Condition, Given, Is, When
+from karpenter.delivery.tree import Condition, Given, Is, Lacks, When
 
 if TYPE_CHECKING:
     from karpenter.delivery.tree import Tree
@@ -49,6 +49,7 @@ _AWS: Final = Is("settings.cloudProvider", "aws")
 _OVERLAYS: Final = Given(("settings.featureGates.nodeOverlay",))
 _BUFFERS: Final = Given(("settings.featureGates.capacityBuffer",))
 _SPREADS: Final = Given(("settings.schedulerConfig",))
+_DEVICES: Final = Lacks("settings.ignoreDRARequests")
 _OWNERS: Final = Given((*_SPREADS.paths, *_BUFFERS.paths))
 
 CLUSTER: Final = (
@@ -63,6 +64,12 @@ CLUSTER: Final = (
     Permission(group="apps", resources=("deployments",), verbs=FOLLOW, when=_BUFFERS),
     Permission(resources=("podtemplates",), verbs=FOLLOW, when=_BUFFERS),
     Permission(resources=("services", "replicationcontrollers"), verbs=FOLLOW, when=_SPREADS),
+    Permission(
+        group="resource.k8s.io",
+        resources=("resourceslices", "resourceclaims", "resourceclaimtemplates", "deviceclasses"),
+        verbs=FOLLOW,
+        when=_DEVICES,
+    ),
     Permission(group="karpenter.sh", resources=("nodepools", "nodeclaims"), verbs=FOLLOW),
     Permission(group="karpenter.sh", resources=("nodeoverlays",), verbs=FOLLOW, when=_OVERLAYS),
     Permission(group="autoscaling.x-k8s.io", resources=("capacitybuffers",), verbs=FOLLOW, when=_BUFFERS),

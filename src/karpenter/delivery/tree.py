@@ -71,7 +71,13 @@ class Is(msgspec.Struct, frozen=True):
     text: str
 
 
-Condition: TypeAlias = Given | Is
+class Lacks(msgspec.Struct, frozen=True):
+    """That a value is not given, or is no."""
+
+    path: str
+
+
+Condition: TypeAlias = Given | Is | Lacks
 
 
 class When(msgspec.Struct, frozen=True):

@@ -98,6 +98,8 @@ class Reader:
                 return self._call([one], dot)
             case ["or", *many]:
                 return next((value for one in many if (value := self._call([one], dot))), None)
+            case ["not", one]:
+                return not self._call([one], dot)
             case ["eq", one, text]:
                 return self._call([one], dot) == json.loads(text)
             case ["."]:
