@@ -21,15 +21,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from karpenter.core.scheduling.duals import best_values
+
 if TYPE_CHECKING:
     from karpenter.core.scheduling.market import Market
 
 LINEAR_PROGRAM: Final = "linear program"
 EQUAL_VALUES: Final = "equal values for all machines"
-_MOST_ITEMS: Final = 160
-"""Beyond so many items the program is solved for a sample; the bound holds for all of them."""
-
-_PRIMAL: Final = 4
+_CHUNK: Final = 512
 _SAFETY: Final = 1e-9
 
 
@@ -53,26 +52,31 @@ def values(market: Market, free: NDArray[np.float64] | None = None) -> Values:
     `free` is room that costs nothing, as one sum; pods may be served from it as well.
     """
     highs = _library()
-    solved = _program(market, highs) if highs is not None else None
+    solved = best_values(market, highs) if highs is not None else None
     method = EQUAL_VALUES if solved is None else LINEAR_PROGRAM
     best = _worth(market, _equal_values(market), free, method)
     if solved is not None:
         found = _worth(market, solved, free, method)
         best = found if found.bound >= best.bound else best
     if free is None:
-        best = msgspec.structs.replace(best, bound=max(best.bound, _dearest_alone(market)))
+        best = msgspec.structs.replace(best, bound=max(best.bound, _dearest_alone(market, best.pod)))
     return best
 
 
-def _dearest_alone(market: Market) -> float:
+def _dearest_alone(market: Market, pod: NDArray[np.float64]) -> float:
     """
     Return what the dearest item costs at least by itself, with whole pods on each machine.
 
-    However few its pods are, the machine under the first of them is bought whole.
+    However few its pods are, the machine under the first of them is bought whole. Of many items only
+    those that cost most by their values are looked at.
     """
-    each, holds = _own_kind(market)
-    whole = np.where(holds, market.price[:, None], np.inf).min(axis=0)
-    alone = np.where(np.isfinite(whole), np.maximum(each * market.count, whole), 0.0)
+    items = np.argsort(-pod * market.count, kind="stable")[:_CHUNK]
+    each, whole = _own_kind(
+        msgspec.structs.replace(
+            market, want=market.want[items], cap=market.cap[items], fits=market.fits[:, items]
+        )
+    )
+    alone = np.where(np.isfinite(whole), np.maximum(each * market.count[items], whole), 0.0)
     return float(alone.max(initial=0.0)) * (1 - _SAFETY)
 
 
@@ -82,13 +86,19 @@ def among_their_own(market: Market) -> NDArray[np.float64]:
     return np.where(np.isfinite(each), each, 0.0)
 
 
-def _own_kind(market: Market) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the share of a machine per pod of each item, whole pods on each, and which machines hold any."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        most = np.where(market.want > 0, market.room[:, None] / market.want, np.inf).min(axis=2)
-    most = np.minimum(np.floor(most + 1e-9), market.cap)
-    holds = market.fits & (most > 0)
-    return np.where(holds, market.price[:, None] / np.maximum(most, 1.0), np.inf).min(axis=0), holds
+def _own_kind(market: Market) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the share of a machine per pod of each item, whole pods on each, and a whole machine's price."""
+    each, whole = np.full(len(market.want), np.inf), np.full(len(market.want), np.inf)
+    for start in range(0, len(each), _CHUNK):
+        some = slice(start, start + _CHUNK)
+        want = market.want[some]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most = np.where(want > 0, market.room[:, None] / want, np.inf).min(axis=2)
+        most = np.minimum(np.floor(most + 1e-9), market.cap[some])
+        price = np.where(market.fits[:, some] & (most > 0), market.price[:, None], np.inf)
+        each[some] = (price / np.maximum(most, 1.0)).min(axis=0)
+        whole[some] = price.min(axis=0)
+    return each, whole
 
 
 def _worth(
@@ -159,63 +169,9 @@ def _rate(market: Market, direction: NDArray[np.float64]) -> NDArray[np.float64]
     return direction * (longest if np.isfinite(longest) else 0.0)
 
 
-def _program(market: Market, highspy: Any) -> NDArray[np.float64] | None:
-    """Return the dual values of the fluid program, over a sample of items when there are many."""
-    sample = _sample(market)
-    count, want, fits = market.count[sample], market.want[sample], market.fits[:, sample]
-    if len(sample) < len(market.count):
-        count = count * (market.count.sum() / count.sum())
-    machine, item = np.nonzero(fits)
-    pods, machines, width = len(sample), len(market.price), want.shape[1]
-    scale = np.maximum(market.room.max(axis=0), 1.0)
-    lp = highspy.HighsLp()
-    flows = len(item)
-    # Columns: the flow of each item to each machine it fits, then how much of each machine is bought.
-    start = [np.arange(flows) * (1 + width)]
-    index = np.concatenate(
-        [item[:, None], pods + machine[:, None] * width + np.arange(width)[None]], axis=1
-    ).ravel()
-    value = np.concatenate([np.ones((flows, 1)), want[item] / scale], axis=1).ravel()
-    bought_index = (pods + np.arange(machines)[:, None] * width + np.arange(width)[None]).ravel()
-    bought_value = (-market.room / scale).ravel()
-    start.append(flows * (1 + width) + np.arange(machines + 1) * width)
-    lp.num_col_, lp.num_row_ = flows + machines, pods + machines * width
-    lp.col_cost_ = np.concatenate([np.zeros(flows), market.price])
-    lp.col_lower_ = np.zeros(lp.num_col_)
-    lp.col_upper_ = np.full(lp.num_col_, highspy.kHighsInf)
-    served = fits.any(axis=0)
-    lp.row_lower_ = np.concatenate(
-        [np.where(served, count, 0.0), np.full(machines * width, -highspy.kHighsInf)]
-    )
-    lp.row_upper_ = np.concatenate([np.full(pods, highspy.kHighsInf), np.zeros(machines * width)])
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_ = np.concatenate(start)
-    lp.a_matrix_.index_ = np.concatenate([index, bought_index])
-    lp.a_matrix_.value_ = np.concatenate([value, bought_value])
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("threads", 1)
-    solver.setOptionValue("simplex_strategy", _PRIMAL)  # several times as fast on many items
-    solver.passModel(lp)
-    solver.run()
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        return None
-    dual = np.array(solver.getSolution().row_dual, np.float64)[pods:].reshape(machines, width)
-    found: NDArray[np.float64] = -dual / scale
-    return found
-
-
 def _library() -> Any:
     """Return the optional library for linear programs, or None; it is looked up when it is first needed."""
     try:
         return import_module("highspy")
     except ImportError:
         return None
-
-
-def _sample(market: Market) -> NDArray[np.int64]:
-    """Return the items that say most about the demand: the heaviest ones."""
-    if len(market.count) <= _MOST_ITEMS:
-        return np.arange(len(market.count))
-    weight = market.count * (market.want / np.maximum(market.room.max(axis=0), 1.0)).sum(axis=1)
-    return np.sort(np.argsort(-weight, kind="stable")[:_MOST_ITEMS])

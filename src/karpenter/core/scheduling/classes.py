@@ -207,8 +207,6 @@ def _telling(spec: PodSpec) -> PodSpec:
 
 def _reported(status: PodStatus) -> bytes:
     """Return what is known about the resources that containers were given, which may not be what they ask."""
-    if not status.container_statuses and not status.init_container_statuses:
-        return b""
     told = [
         (each.name, each.allocated_resources, each.resources)
         for each in (*status.container_statuses, *status.init_container_statuses)

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from karpenter.core.scheduling.bits import Bits
+from karpenter.core.scheduling.bits import Bits, packed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,14 +97,14 @@ def _undominated(
 ) -> NDArray[np.int64]:
     """Return the positions of offerings that no other offering beats, the first of equals."""
     order = np.lexsort((*(-room.T), price))  # the cheapest first, the largest of equals first
+    flags = packed(usable)
+    kept_room, kept_flags = np.empty_like(room), np.empty_like(flags)
     kept: list[int] = []
-    kept_room = np.zeros((0, room.shape[1]), np.int64)
-    kept_usable = np.zeros((0, usable.shape[1]), bool)
     for position in order.tolist():
-        beaten = (kept_room >= room[position]).all(axis=1) & (kept_usable | ~usable[position]).all(axis=1)
-        if beaten.any():
+        count, mine = len(kept), flags[position]
+        beaten = (kept_room[:count] >= room[position]).all(axis=1)
+        if beaten.any() and ((kept_flags[:count][beaten] & mine) == mine).all(axis=1).any():
             continue
+        kept_room[count], kept_flags[count] = room[position], mine
         kept.append(position)
-        kept_room = np.vstack([kept_room, room[position][None]])
-        kept_usable = np.vstack([kept_usable, usable[position][None]])
     return np.array(kept, np.int64)

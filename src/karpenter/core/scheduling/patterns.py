@@ -19,6 +19,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from karpenter.core.scheduling.bits import packed
+
 if TYPE_CHECKING:
     from karpenter.core.scheduling.bound import Values
     from karpenter.core.scheduling.market import Market
@@ -102,8 +104,10 @@ class _Packer:
         self._weight = {
             taste: np.maximum((1 - taste.need) * worth + taste.need * need, _FLOOR) for taste in _TASTES
         }
-        self._by_price = np.argsort(market.price, kind="stable")
         self._main = self._worthwhile()
+        self._by_price = np.argsort(market.price, kind="stable")
+        self._room = (market.room[self._by_price] + 1e-6).T.copy()
+        self._barred = packed(~market.fits[self._by_price]).T.copy()
 
     def _worthwhile(self) -> NDArray[np.int64]:
         """Return the machines that could be part of a cheapest plan."""
@@ -137,9 +141,10 @@ class _Packer:
             machines = self._main
             if value <= 3 * price[machines].max():  # the tail: nothing much larger than what is left
                 machines = self._few(np.flatnonzero(price <= 1.6 * value + 2 * price.min()))
+            if not self._market.fits[np.ix_(machines, active)].any():  # they are for other pods
+                heaviest = active[int((left[active] * worth[active]).argmax())]
+                machines = self._few(np.flatnonzero(self._market.fits[:, heaviest]))
             holds = self._best(left, worth, active, machines, taste)
-            if not holds.any():
-                holds = self._best(left, worth, active, np.arange(len(price)), taste)
             held = holds > 0
             times = max(1, int((left[held] // holds[held]).min()))
             if times > 3:  # noqa: PLR2004  small lots are bought whole
@@ -159,7 +164,9 @@ class _Packer:
         """Return what the filled machine with the best value holds; nothing when none takes anything."""
         filled = self._fill(left, worth, active, machines, taste)
         value = filled @ worth[active]
-        cost = self._cheapest(filled, active)
+        present = np.zeros((len(filled), len(left)), bool)
+        present[:, active] = filled > 0
+        cost = self._cheapest(filled @ self._market.want[active], present)[0]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(value > 0, cost / value, np.inf)
         if not np.isfinite(ratio).any():  # pods that are worth nothing go where it is cheapest
@@ -215,29 +222,24 @@ class _Packer:
             spare[:, some, 0] -= bite * want[item].T
         return held
 
-    def _cheapest(self, held: NDArray[np.float64], active: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the lowest price at which each load can be bought."""
-        return self._choose(held @ self._market.want[active], held > 0, active)[0]
-
-    def _choose(
-        self, used: NDArray[np.float64], present: NDArray[np.bool_], active: NDArray[np.int64]
+    def _cheapest(
+        self, used: NDArray[np.float64], present: NDArray[np.bool_]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the lowest price and its machine for each load; every load was made to fit some machine."""
-        market, order = self._market, self._by_price
-        # Numbers multiply faster than flags.
-        barred = (~market.fits[np.ix_(order, active)].T).astype(np.float32)
         which = np.empty(len(used), np.int64)
         for start in range(0, len(used), _LOADS):
             some = slice(start, start + _LOADS)
-            fine = (used[some, None] <= market.room[order] + 1e-6).all(axis=2)
-            fine &= present[some].astype(np.float32) @ barred == 0
-            which[some] = order[fine.argmax(axis=1)]
-        return market.price[which], which
+            fine = used[some, 0, None] <= self._room[0]
+            for resource, room in enumerate(self._room[1:], start=1):
+                fine &= used[some, resource, None] <= room
+            for word, barred in zip(packed(present[some]).T, self._barred, strict=True):
+                fine &= word[:, None] & barred == 0
+            which[some] = self._by_price[fine.argmax(axis=1)]
+        return self._market.price[which], which
 
     def priced(self, holds: NDArray[np.float64]) -> Packed:
         """Return loads with the cheapest machine for each."""
-        every = np.arange(holds.shape[1])
-        price, which = self._choose(holds @ self._market.want, holds > 0, every)
+        price, which = self._cheapest(holds @ self._market.want, holds > 0)
         return Packed(holds, which, price)
 
     def improve(self, found: Packed, *, rounds: int, rng: np.random.Generator) -> Packed:

@@ -30,8 +30,14 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.templates import Template
     from karpenter.core.scheduling.wishes import Wish
 
-_MOST_ITEMS: Final = 1200
-"""Beyond so many different pods packing by price takes longer than it is worth."""
+_MOST_ITEMS: Final = 150
+"""Beyond so many different pods those of about one size are packed as if they were equal."""
+
+_TOO_MANY: Final = 300
+"""Beyond so many that differ in more than size, packing by price takes longer than it is worth."""
+
+_FINEST: Final = 24
+"""The most sizes of one resource that are told apart then."""
 
 _WORTH_IT: Final = 1e-6
 
@@ -164,7 +170,7 @@ def _pack(
 ) -> tuple[Packed | None, list[list[Part]]]:
     """Pack the demand of one template by price; return the result and the parts behind each item."""
     grouped: dict[Item, list[Part]] = defaultdict(list)
-    base = run.base(template)
+    base, most = run.base(template), max(parts.values())
     for part in parts:
         wish, pins = part
         state = run.states.step(base, wish.requirements)
@@ -172,14 +178,39 @@ def _pack(
         if state is None:
             return None, []
         cap = wish.host_cap(run.nodes.count + run.claims.count)
-        item = Item(wish.of.want, (state.bits,), 0 if cap > max(parts.values()) else cap)
+        item = Item(wish.of.want, (state.bits,), 0 if cap > most else cap)
         grouped[item].append(part)
-    if len(grouped) > _MOST_ITEMS:
+    grouped = _coarse(grouped)
+    if len(grouped) > _TOO_MANY:
         return None, []
     items = list(grouped)
     counts = [sum(parts[part] for part in grouped[item]) for item in items]
     demand = market(items, counts, [template])
     return pack_by_price(demand, values(demand), rounds=rounds, seed=seed), [grouped[item] for item in items]
+
+
+def _coarse(grouped: dict[Item, list[Part]]) -> dict[Item, list[Part]]:
+    """Return no more items than packing can tell apart; each asks for the most that any of its parts does."""
+    steps = _FINEST
+    coarse = grouped
+    while len(coarse) > _MOST_ITEMS and steps > 1:
+        coarse = _rounded(grouped, steps)
+        steps = steps * 3 // 4
+    return coarse
+
+
+def _rounded(grouped: dict[Item, list[Part]], steps: int) -> dict[Item, list[Part]]:
+    """Return items of about one size as one, where sizes are told apart in so many steps."""
+    most = [max(column) for column in zip(*(item.want for item in grouped), strict=True)]
+    cells: dict[tuple[object, ...], list[Item]] = defaultdict(list)
+    for item in grouped:
+        cell = tuple(-(-want * steps // top) if top else 0 for want, top in zip(item.want, most, strict=True))
+        cells[cell, item.bits, item.cap].append(item)
+    found: dict[Item, list[Part]] = defaultdict(list)
+    for alike in cells.values():
+        want = tuple(map(max, zip(*(item.want for item in alike), strict=True)))
+        found[Item(want, alike[0].bits, alike[0].cap)] += [part for item in alike for part in grouped[item]]
+    return found
 
 
 def _realise(

@@ -9,7 +9,9 @@ only lowers the bound. Room on existing nodes costs nothing and is used as well 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.templates import Template
     from karpenter.core.scheduling.wishes import Wish
 
+_MASKS: Final = 63
+"""Sets of offerings that are told apart; which machines beat which is asked for each."""
+
 
 def lower_bound(run: Run, left: Mapping[int, int]) -> tuple[float, str]:
     """Return the bound for the pods that a run has placed, and how it was proved."""
@@ -32,9 +37,30 @@ def lower_bound(run: Run, left: Mapping[int, int]) -> tuple[float, str]:
         count = len(each.pods) - left.get(each.number, 0)
         if count:
             demand[item_of(run, run.wishes[each.number])] += count
+    demand = _with_few_masks(demand)
     found = market(list(demand), list(demand.values()), run.templates)
     proof = values(found, _free(run) if run.nodes.count else None)
     return proof.bound, proof.method
+
+
+def _with_few_masks(demand: Counter[Item]) -> Counter[Item]:
+    """
+    Return a demand that is no harder to serve, with few different sets of offerings.
+
+    Beyond the sets that most pods have, every pod may use what any of the others may.
+    """
+    pods: Counter[tuple[Bits, ...]] = Counter()
+    for item, count in demand.items():
+        pods[item.bits] += count
+    if len(pods) <= _MASKS:
+        return demand
+    own = {mask for mask, _ in pods.most_common(_MASKS)}
+    rest = [mask for mask in pods if mask not in own]
+    union = tuple(reduce(or_, column) for column in zip(*rest, strict=True))
+    found: Counter[Item] = Counter()
+    for item, count in demand.items():
+        found[item if item.bits in own else Item(item.want, union, item.cap)] += count
+    return found
 
 
 def item_of(run: Run, wishes: Sequence[Wish]) -> Item:

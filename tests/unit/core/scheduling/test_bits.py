@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.bits import to_bits, to_flags
+from karpenter.core.scheduling.bits import packed, to_bits, to_flags
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,15 @@ def test_flags_and_bits(flags: list[bool], bits: int) -> None:
     """A set can be written either way."""
     assert to_bits(np.array(flags, bool)) == bits
     assert to_flags(bits, len(flags)).tolist() == flags
+
+
+def test_rows_of_flags_are_packed_into_words() -> None:
+    """Rows that share a flag share a bit, however many words a row needs."""
+    flags = np.zeros((3, 70), bool)
+    flags[0, [0, 69]] = flags[1, 69] = flags[2, 5] = True
+
+    words = packed(flags)
+
+    assert words.shape == (3, 2)
+    assert (words[0] & words[1]).any()
+    assert not (words[0] & words[2]).any()

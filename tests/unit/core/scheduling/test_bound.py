@@ -10,7 +10,8 @@ import highspy
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.bound import _MOST_ITEMS, EQUAL_VALUES, LINEAR_PROGRAM, values
+from karpenter.core.scheduling.bound import EQUAL_VALUES, LINEAR_PROGRAM, values
+from karpenter.core.scheduling.duals import _ITEMS
 from karpenter.core.scheduling.market import Market
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def test_a_program_that_does_not_end_is_done_without(monkeypatch: pytest.MonkeyP
 
 def test_many_different_pods_are_sampled() -> None:
     """With very many items the program looks at the heaviest only; the bound is about all of them."""
-    items = [(1, (1 + number / 1000, 1.0)) for number in range(_MOST_ITEMS + 40)]
+    items = [(1, (1 + number / 1000, 1.0)) for number in range(_ITEMS + 40)]
 
     found = values(market(items, [(1.0, (4, 4))]))
 

@@ -246,10 +246,25 @@ def test_a_label_that_only_company_defines_is_left_to_the_greedy_packer() -> Non
     assert plan.cost == packed(given, "greedy").cost
 
 
+def test_pods_of_about_one_size_are_packed_as_equals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a number of different pods, those of about one size share a place, and all have room."""
+    monkeypatch.setattr(planner, "_MOST_ITEMS", 2)
+    sizes = [pod(f"s{n}", cpu=f"{700 + n}m", memory=f"{100 + 3 * n}Mi") for n in range(12)]
+    given = problem(*sizes, pod("t", cpu="200m"), pools=[pool("p", BARGAIN, HUGE)])
+
+    plan = packed(given, "price")
+
+    assert problems_of(given, plan) == []
+    assert plan.cost.hourly < packed(given, "greedy").cost.hourly
+
+
 def test_too_many_different_pods_are_left_to_the_greedy_packer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond a number of different pods, packing by price takes longer than it is worth."""
+    """Beyond a number of pods that differ in more than size, packing by price takes too long."""
     monkeypatch.setattr(planner, "_MOST_ITEMS", 1)
-    given = problem(SERVERS, pod("t", cpu="200m"), pools=[pool("p", BARGAIN, HUGE)])
+    monkeypatch.setattr(planner, "_TOO_MANY", 1)
+    given = problem(
+        SERVERS, pod("t", cpu="200m", on={INSTANCE_TYPE: "huge"}), pools=[pool("p", BARGAIN, HUGE)]
+    )
 
     assert machines(packed(given, "price")) == {"huge": 1}
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.api.labels import INSTANCE_TYPE
+from karpenter.core.scheduling import proof
 from karpenter.core.scheduling.proof import lower_bound
-from karpenter.core.scheduling.solve import search
+from karpenter.core.scheduling.solve import search, solve
 from karpenter.testing.builders import (
     instance_type,
     node,
@@ -111,3 +112,16 @@ def test_overdrawn_nodes_do_not_raise_the_bound() -> None:
 def test_the_proof_is_named() -> None:
     """Whoever reads a bound is told how it was proved."""
     assert lower_bound(*search(problem(pod("a"), pools=[pool("p", CHEAP)])))[1] == "linear program"
+
+
+def test_many_different_sets_of_offerings_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond some, pods with other sets may use the union of them: the bound is lower, and still a bound."""
+    kinds = [instance_type(f"t{n}", cpu=4, memory=16, price=0.10 + n / 100) for n in range(6)]
+    pods = [pod(f"a{n}", cpu="3", on={INSTANCE_TYPE: f"t{n}"}) for n in range(6)]
+    given = problem(*pods, pools=[pool("p", *kinds)])
+    exact = solve(given).cost
+    monkeypatch.setattr(proof, "_MASKS", 2)
+
+    joined = solve(given).cost
+
+    assert 0 < joined.lower_bound < exact.lower_bound <= exact.hourly

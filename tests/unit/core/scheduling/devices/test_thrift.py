@@ -83,9 +83,9 @@ def test_pods_that_existing_nodes_take() -> None:
 @pytest.mark.parametrize(
     ("claims", "bound"),
     [
-        pytest.param([], 0.25, id="without devices: a share of the cheapest machine"),
-        pytest.param([ONE], 2.5, id="with a device: a share of a machine that has one"),
-        pytest.param([shared("ours", ONE)], 0.25, id="with a claim that another pod may serve"),
+        pytest.param([], 1.0, id="without devices: the cheapest machine"),
+        pytest.param([ONE], 10.0, id="with a device: a machine that has one"),
+        pytest.param([shared("ours", ONE)], 1.0, id="with a claim that another pod may serve"),
     ],
 )
 def test_how_cheap_it_could_be(claims: list[Any], bound: float) -> None:
@@ -107,7 +107,7 @@ def test_a_bound_that_nobody_has_worked_out() -> None:
         want(pod("web", cpu="1", memory="1"), asking(exactly(count=15))), pools=[pool("default", *types)]
     )
 
-    assert plan.cost.lower_bound == pytest.approx(0.25 * 0.6)
+    assert plan.cost.lower_bound == pytest.approx(1.0 * 0.6)
     assert plan.cost.hourly == pytest.approx(10.0 * 0.6)
 
 
