@@ -223,8 +223,7 @@ class AwsProvider:
         uid = claim.metadata.uid
         existing = await self.parts.ledger.find(uid)
         if existing is not None:
-            (machine,) = await self._machines([existing])
-            return machine
+            return await self._found_again(existing, claim)
         node_class = await self._ready_class(claim)
         joining = await self.parts.cluster.joining()
         traits, catalog = await self._sold_to(node_class)
@@ -244,6 +243,16 @@ class AwsProvider:
             traits=traits,
             annotations=annotations_of(node_class, ca_bundle=joining.ca_bundle, profile=instance.profile),
         )
+
+    async def _found_again(self, instance: Instance, claim: NodeClaim) -> Machine:
+        """Return a machine whose launch was not answered, with the notes that the answer would have had."""
+        (machine,) = await self._machines([instance])
+        node_class = await self.parts.classes.get(claim.spec.node_class_ref.name)
+        if node_class is None:
+            return machine
+        joining = await self.parts.cluster.joining()
+        notes = annotations_of(node_class, ca_bundle=joining.ca_bundle, profile=instance.profile)
+        return msgspec.structs.replace(machine, annotations=notes)
 
     async def _ready_class(self, claim: NodeClaim) -> EC2NodeClass:
         name = claim.spec.node_class_ref.name

@@ -115,12 +115,15 @@ def test_a_lost_answer_is_found_after_a_restart() -> None:
         world().account.faults.next("CreateFleet", LoseAnswer())
         assert isinstance(await tried(made, wanted), LaunchFailed)
 
-    async def find(made: Assembled) -> bool:
-        return isinstance(await tried(made, wanted), Machine)
+    async def find(made: Assembled) -> Machine | CloudError:
+        return await tried(made, wanted)
 
     world().launching(lose)
+    found = world().launching(find)
 
-    assert (world().launching(find), running(wanted)) == (True, 1)
+    assert isinstance(found, Machine)
+    assert running(wanted) == 1
+    assert "karpenter.k8s.aws/ec2nodeclass-hash" in found.annotations
 
 
 def test_a_request_that_was_not_carried_out_is_sent_again_after_a_while() -> None:
