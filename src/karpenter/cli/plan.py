@@ -1,4 +1,4 @@
-"""``karpenter plan``: see every decision before it happens, offline."""
+"""``karpenter plan``: see every decision before it happens, offline or for a live cluster."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from karpenter.operator.settings import SettingError, parse_settings
 
 if TYPE_CHECKING:
     from karpenter.cli.output import Output
+    from karpenter.cli.planning.live import Live
     from karpenter.core.model.catalog import Catalog
     from karpenter.operator.settings import Settings
 
@@ -27,9 +28,15 @@ if TYPE_CHECKING:
 @click.command(
     epilog="Examples:\n\n"
     "  karpenter plan -f cluster/ -f new-deployment.yaml --catalog aws\n\n"
+    "  karpenter plan --context production --disruption\n\n"
+    "  karpenter plan --context production -f changed-nodepool.yaml\n\n"
     "  kubectl get nodes,nodeclaims,nodepools,pods -A -o yaml | karpenter plan -f - --disruption"
 )
-@files_option(text="The cluster")
+@files_option(required=False, text="The cluster, or what would be applied to a live one")
+@click.option(
+    "--context", default="", metavar="NAME", help="Read the live cluster of this context of the kubeconfig."
+)
+@click.option("--kubeconfig", default="", metavar="FILE", help="Read the live cluster of this kubeconfig.")
 @click.option(
     "--catalog", default="kwok", show_default=True, metavar="FILE|NAME", help="The instance types on sale."
 )
@@ -49,6 +56,8 @@ if TYPE_CHECKING:
 @output_option_with("text", "json", "yaml")
 def plan(  # noqa: PLR0917  click hands over options by name
     paths: tuple[str, ...],
+    context: str,
+    kubeconfig: str,
     catalog: str,
     now: str | None,
     given: tuple[str, ...],
@@ -58,17 +67,17 @@ def plan(  # noqa: PLR0917  click hands over options by name
     output: Output,
 ) -> None:
     """
-    Show which machines would be launched for these pods, offline.
+    Show which machines would be launched for these pods, and with --disruption which would go.
 
-    Reads manifests, runs the solver that the operator runs, changes nothing, and prints
-    the decision: new machines with their price, where every pod would land, which pods have
-    no place and why, and how far the bill is from the cheapest possible.
+    Reads manifests, a live cluster or both, runs the solver that the operator runs, changes
+    nothing, and prints the decision: new machines with their price, where every pod would
+    land, which pods have no place and why, and how far the bill is from the cheapest possible.
 
     Exits 0 when the plan was made, 1 with --strict if a pod stays without a place, and 2
     when the input cannot be used.
     """
     moment, settings, types = _moment(now), _settings(given), _catalog(catalog)
-    found = read_input(paths)
+    found = read_input(paths, _live(paths, kubeconfig, context))
     if found.problems:
         raise Refused(*found.problems)
     notes(found.skipped)
@@ -86,6 +95,17 @@ def plan(  # noqa: PLR0917  click hands over options by name
             data |= verdict_data(decision.verdict, decision.names)
         click.echo(render(data, output.form), nl=False)
     sys.exit(1 if strict and decision.plan.refusals else 0)
+
+
+def _live(paths: tuple[str, ...], kubeconfig: str, context: str) -> Live | None:
+    if kubeconfig or context:
+        # Whoever plans offline does not pay for loading a client.
+        from karpenter.cli.planning.live import read_cluster  # noqa: PLC0415
+
+        return read_cluster(kubeconfig=kubeconfig, context=context)
+    if not paths:
+        raise Refused("nothing to plan for", hint="give manifests with -f, or a live cluster with --context")
+    return None
 
 
 def _catalog(name: str) -> Catalog:

@@ -208,8 +208,9 @@ def show_disruption(verdict: Verdict, console: Console) -> None:
         console.print("No machine would go now.")
         return
     console.print(
-        f"{counted(gone, 'machine')} → {new}, {money(before)} → {money(after)} an hour "
-        f"(${(before - after) * HOURS_A_MONTH:,.2f} a month saved), {counted(moved, 'pod')} moved."
+        f"{counted(gone, 'machine')} → {new}, {money(before)} → {money(after)} an hour, "
+        f"${before * HOURS_A_MONTH:,.2f} → ${after * HOURS_A_MONTH:,.2f} a month "
+        f"(${(before - after) * HOURS_A_MONTH:,.2f} saved), {counted(moved, 'pod')} moved."
     )
 
 
@@ -239,9 +240,10 @@ def _commands(verdict: Verdict) -> Table:
 def _kept(verdict: Verdict) -> Table:
     table = Table(title="Machines that stay", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("node", no_wrap=True)
-    table.add_column("$/hour", justify="right", no_wrap=True)
+    table.add_column("$/month", justify="right", no_wrap=True)
     table.add_column("held by", no_wrap=True)
     table.add_column("", overflow="fold")
     for kept in sorted(verdict.kept, key=lambda each: (-each.hourly, each.node)):
-        table.add_row(kept.node, money(kept.hourly) if kept.hourly else "?", kept.code, kept.message)
+        price = f"${kept.hourly * HOURS_A_MONTH:,.2f}" if kept.hourly else "?"
+        table.add_row(kept.node, price, kept.code, kept.message)
     return table

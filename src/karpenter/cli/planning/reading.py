@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.manifests import Document
     from karpenter.api.meta import Resource
+    from karpenter.cli.planning.live import Live
 
 _NODE_CLASS: Final = "NodeClass"
 _WRITTEN_BY_USERS: Final = frozenset({"NodePool", "NodeOverlay", "CapacityBuffer"})
@@ -42,8 +43,13 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     skipped: tuple[str, ...] = ()
 
 
-def read_input(paths: Sequence[str]) -> Input:
-    """Return the cluster that files, folders or standard input (``-``) describe."""
+def read_input(paths: Sequence[str], live: Live | None = None) -> Input:
+    """
+    Return the cluster that files, folders or standard input (``-``) describe.
+
+    With a `live` cluster they are what would be applied to it: what it has already is replaced, and
+    a workload that runs there keeps the pods that it has.
+    """
     reader = _Reader()
     for text in read_texts(paths):
         for found in documents_or_refusals(text.content, text.source):
@@ -51,8 +57,14 @@ def read_input(paths: Sequence[str]) -> Input:
                 reader.problems.append(str(found))
             else:
                 reader.read(found)
-    view = view_of(_as_stored(reader.objects), reader.classes)
-    return Input(view=view, problems=tuple(reader.problems), skipped=tuple(reader.skipped))
+    there = live.objects if live is not None else ()
+    known = {(each.kind, each.key) for each in there}
+    fresh = [each for each in reader.objects if (each.kind, each.key) not in known]
+    changed = [each for each in reader.objects if (each.kind, each.key) in known]
+    classes = (*(live.classes if live is not None else ()), *reader.classes)
+    view = view_of([*there, *changed, *_as_stored(fresh)], classes)
+    skipped = (*(live.skipped if live is not None else ()), *reader.skipped)
+    return Input(view=view, problems=tuple(reader.problems), skipped=skipped)
 
 
 class _Reader:

@@ -1,0 +1,86 @@
+"""
+Reading a live cluster for ``karpenter plan``: whatever a decision may depend on, once; nothing is changed.
+
+Kinds that the cluster does not serve, or that may not be read, are named and left out; the plan
+is then made without them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.kinds import ALL_KINDS
+from karpenter.api.kwok import KWOKNodeClass
+from karpenter.base.clock import SystemClock
+from karpenter.cli.errors import Refused
+from karpenter.controllers.watching import node_class
+from karpenter.core.state.view import NodeClass, field_of
+from karpenter.kube.client import Client
+from karpenter.kube.errors import Forbidden, KubeError, NotFound
+from karpenter.kube.http import HttpTransport
+from karpenter.kube.kubeconfig import find_cluster
+
+if TYPE_CHECKING:
+    from karpenter.api.kinds import Kind
+    from karpenter.api.meta import Resource
+
+_CLASSES = (EC2NodeClass, KWOKNodeClass)
+
+
+class Live(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cluster holds, and what of it could not be read."""
+
+    objects: tuple[Any, ...] = ()
+    classes: tuple[NodeClass, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+
+def read_cluster(*, kubeconfig: str, context: str) -> Live:
+    """
+    Return what the cluster of a kubeconfig's context holds.
+
+    Raises:
+        Refused: there is no such cluster, or it does not answer.
+    """
+    try:
+        return asyncio.run(_read(kubeconfig, context))
+    except KubeError as error:
+        raise Refused(str(error)) from error
+
+
+async def _read(kubeconfig: str, context: str) -> Live:
+    cluster = await find_cluster(
+        environ=os.environ, clock=SystemClock(), kubeconfig=kubeconfig, context=context
+    )
+    client = Client(HttpTransport(cluster.endpoint, cluster.credentials), chance=Random())  # noqa: S311  retries
+    try:
+        wanted = [each for each in ALL_KINDS if field_of(each.struct) or each.struct in _CLASSES]
+        found = [await _listed(client, each) for each in wanted]
+    finally:
+        await client.close()
+    objects: list[Resource] = []
+    classes: list[NodeClass] = []
+    for kind, (items, _) in zip(wanted, found, strict=True):
+        if kind.struct in _CLASSES:
+            classes += [node_class(item, kind.group, kind.name) for item in items]
+        else:
+            objects += items
+    skipped = tuple(problem for _, problems in found for problem in problems)
+    return Live(objects=tuple(objects), classes=tuple(classes), skipped=skipped)
+
+
+async def _listed(client: Client, kind: Kind) -> tuple[tuple[Any, ...], list[str]]:
+    """Return the objects of one kind, and what is wrong with the others."""
+    try:
+        page = await client.list(kind.struct)
+    except NotFound:
+        return (), []  # its definition is not installed, so there are none
+    except Forbidden as error:
+        return (), [f"{kind.name} is left out: {error}"]
+    return page.items, [f"{error} (left out)" for error in page.broken]
