@@ -42,6 +42,17 @@ typed() {
 """How a command is typed: once more if it fails, for the machine that it names may just be leaving."""
 
 
+GUIDE = (
+    "kubectl apply -f seeds/tutorial.yaml",
+    "kubectl wait --for=condition=Ready ec2nodeclass/default --timeout=60s",
+    "kubectl apply -f seeds/inflate.yaml",
+    "kubectl scale deployment inflate --replicas 1",
+    "kubectl rollout status deployment inflate --timeout=120s",
+    "karpenter local aws instances",
+)
+"""What a guide of somebody else tells its readers to type, with its manifests as they are printed there."""
+
+
 def commands(page: str) -> Iterator[str]:
     """Yield the commands that a page prints."""
     for block in BLOCK.finditer((ROOT / "docs" / page).read_text("utf-8")):
@@ -57,14 +68,17 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     assert kubectl is not None
     folders = (str(Path(sys.executable).parent), str(kubectl.parent), os.environ["PATH"])
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "seeds").symlink_to(ROOT / "tests" / "data" / "seeds")
     found = {"PATH": ":".join(folders), "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
     yield found
     subprocess.run(["karpenter", "local", "down"], env=found, check=True, capture_output=True)  # noqa: S607  ours
 
 
 def test_every_command_of_the_pages_works(environment: dict[str, str], tmp_path: Path) -> None:
-    """Whoever types what the pages print, in their order, gets what they promise."""
-    typed = [f"typed {_quoted(command)}" for page in PAGES for command in commands(page)]
+    """Whoever follows another guide, and then types what the pages print, gets what they promise."""
+    pages = [command for page in PAGES for command in commands(page)]
+    up = next(command for command in pages if " local up " in command)
+    typed = [f"typed {_quoted(command)}" for command in (up, *GUIDE, *pages)]
     script = "\n".join(["set -o pipefail", TYPED, *(f"{each} || exit 1" for each in typed)])
 
     done = subprocess.run(  # noqa: S603  what our own pages say
@@ -79,6 +93,7 @@ def test_every_command_of_the_pages_works(environment: dict[str, str], tmp_path:
 
     assert done.returncode == 0, done.stderr[-3000:]
     assert 'deployment "inflate" successfully rolled out' in done.stdout
+    assert "ami-0d6c6ac554d62a745" in done.stdout
     assert "kubelet: registered as ip-10-0-" in done.stdout
     assert "SubnetsReady: SubnetsNotFound: the subnet selector matches no subnet" in done.stdout
     assert '{"done":"sold out: us-west-2a"}' in done.stdout
