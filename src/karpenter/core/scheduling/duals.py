@@ -74,8 +74,9 @@ def _promising(market: Market) -> NDArray[np.int64]:
     """Return the machines with the most room for their price, some of them for every group of items."""
     if len(market.price) <= _MACHINES:
         return np.arange(len(market.price))
-    total = np.maximum(market.count @ market.want, 1e-300)
-    order = np.argsort(market.price / np.maximum((market.room / total).sum(axis=1), 1e-300), kind="stable")
+    total = market.count @ market.want
+    share = (market.room[:, total > 0] / total[total > 0]).sum(axis=1)
+    order = np.argsort(market.price / np.maximum(share, 1e-9), kind="stable")
     chosen = set(order[:_MACHINES].tolist())
     for users in np.unique(market.fits, axis=1).T:
         chosen.update(order[users[order]][:_EACH].tolist())

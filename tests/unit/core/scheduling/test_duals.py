@@ -29,6 +29,16 @@ def crowded(seed: int, machines: int = 60, items: int = 20, groups: int = 3) -> 
     return market(wants, offers, fits=allowed.tolist())
 
 
+def test_a_resource_that_nobody_wants_says_nothing_about_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which machines are promising is judged by what is wanted."""
+    monkeypatch.setattr(duals, "_MACHINES", 1)
+    monkeypatch.setattr(duals, "_EACH", 0)
+    ours = market([(4, (1, 0))], [(1.0, (1, 9)), (1.0, (4, 1)), (1.0, (2, 5))])
+
+    assert duals._promising(ours).tolist() == [1]
+    assert values(ours).bound == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_small_program_proves_as_much_as_the_whole(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beginning with a few machines and letting others join costs no more than a hair of the bound."""
