@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
 from karpenter.cloud.kwok import Hang, LoseAnswer
+from karpenter.kube.client import Client
+from karpenter.kube.inprocess import InProcess
+from tests.integration.refusing import Refusing
 from tests.integration.world import in_world
 
 if TYPE_CHECKING:
@@ -31,3 +35,19 @@ async def test_a_catalogue_that_is_never_sent_holds_up_no_decision(world: World)
     world.cloud.control.next("catalog", Hang())
     await world.deploy(replicas=1)
     await world.settled(1)
+
+
+@in_world()
+async def test_a_deletion_that_is_refused_is_made_again(world: World) -> None:
+    """A command is not finished before its machines are really being deleted."""
+    await world.stop()
+    refusing = Refusing(InProcess(world.cluster.server), "DELETE", "nodeclaims")
+    await world.start(Client(refusing, chance=Random(1)))  # noqa: S311  jitter
+    await world.pool(disruption={"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]})
+    await world.deploy(replicas=1)
+    await world.settled(1)
+    refusing.times = 2
+    await world.scale("inflate", 0)
+    await world.until(world.empty)
+
+    assert refusing.times == 0

@@ -184,12 +184,22 @@ class Performer:
         except NotFound:
             return True
         except Conflict:
+            if await self._is_still(effect):
+                raise
             log.info("object.not_deleted", kind=effect.kind, name=effect.name, because="it is another by now")
             return True
         if msgspec.json.decode(response.body, type=_Head).kind == effect.kind:
             self._watches.observe(target, target.read(response.body))
         log.info("object.deleted", kind=effect.kind, name=effect.name, because=effect.because)
         return True
+
+    async def _is_still(self, effect: DeleteObject) -> bool:
+        """Whether an object that could not be deleted is the one that was meant, as the server has it now."""
+        try:
+            found = await self._client.get(_STRUCTS[effect.kind], effect.name, namespace=effect.namespace)
+        except NotFound:
+            return False
+        return found.metadata.uid == effect.uid
 
     async def _amend(self, effect: Amend) -> bool:
         kind = _STRUCTS[effect.kind]
