@@ -8,7 +8,7 @@ said here.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from threading import Lock
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from karpenter.local.aws.happenings import Happening
 
 DEFAULT_REGION: Final = "us-west-2"
+REMEMBERED: Final = 50_000
+"""Requests that are remembered: all of a test, and the last of an AWS that runs for days."""
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -113,7 +115,7 @@ class Account:
         self.ailments: dict[str, Ailment] = {}
         """What is wrong with instances, by their ids."""
 
-        self._calls: list[Call] = []
+        self._calls: deque[Call] = deque(maxlen=REMEMBERED)
         self._empty: dict[Shelf, Trouble] = {}
         self._limits: dict[Shelf, int] = {}
         self._listeners: list[Callable[[Happening], None]] = []

@@ -44,6 +44,7 @@ class Inventory:
                 del self._backend.reservations[number]
             reservation.instances[:] = kept
         self._account.consoles.pop(instance, None)
+        self._account.ailments.pop(instance, None)
 
     def hardware(self, instance: Any) -> Hardware:
         """
