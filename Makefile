@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 LIVES ?= 3000
 
-.PHONY: help demo test lint types imports unit coverage bench soak crds metrics controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage bench soak crds chart settings metrics controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -50,6 +50,12 @@ soak: $(VENV)/.ready ## Live through thousands of made-up days; takes hours
 crds: $(VENV)/.ready ## Write the CRDs of the chart anew from the API types
 	$(BIN)/karpenter crds --write charts/karpenter/crds
 	$(BIN)/karpenter crds --write docs/reference --output markdown
+
+chart: $(VENV)/.ready ## Write the chart anew from the objects that are applied
+	$(BIN)/python -m karpenter.delivery charts/karpenter
+
+settings: $(VENV)/.ready ## Write the reference of settings anew
+	$(BIN)/python -m karpenter.delivery.reference > docs/reference/settings.md
 
 metrics: $(VENV)/.ready ## Write the reference of metrics anew
 	$(BIN)/python -m karpenter.telemetry.reference > docs/reference/metrics.md
