@@ -51,7 +51,7 @@ def wishes(chance: Random, seconds: float, machines: int) -> list[Wish]:
     if chance.random() < 0.5:  # noqa: PLR2004  half of all clusters
         found.append(AddDaemon(at=0.0, name="agent", milli=chance.choice((50, 100))))
     count = chance.randint(1, 4) if machines <= _LARGEST else machines // 2
-    cores = 2 * _CORES * machines / count
+    cores = 3 * _CORES * machines / count
     for number in range(count):
         height = cores * chance.uniform(0.1, 1.0)
         found += _deployment(chance, f"app-{number}", seconds, height, limited=len(pools) > 1)

@@ -59,7 +59,7 @@ class Life:
 
     def __init__(self, script: Script, *, settings: Mapping[str, str], narrate: bool) -> None:
         self.script = script
-        self.world = World(seed=script.seed, settings=settings, heard=self._called)
+        self.world = World(seed=script.seed, machines=script.machines, settings=settings, heard=self._called)
         self.ledger = Ledger(self.world.clock)
         self.timeline = Timeline(self.world, narrate=narrate)
         self.rules: list[Rule] = all_rules(self.world, self.ledger)

@@ -32,6 +32,9 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     """How long things happen; afterwards everything may come to rest."""
 
+    machines: int = 1
+    """About how many machines there are at the height."""
+
     steps: tuple[Step, ...]
     settings: dict[str, str] = {}
     """How the operator is set."""
@@ -50,6 +53,7 @@ def write(seed: int, *, hours: float, severity: Severity, machines: int = 3) -> 
     return Script(
         seed=seed,
         seconds=seconds,
+        machines=machines,
         steps=tuple(sorted(steps, key=lambda step: step.at)),
         settings=_settings(_dice(seed, "settings")),
     )

@@ -44,6 +44,10 @@ VOLUMES: Final = "volumes"
 """The storage class of volumes that are made where their first pod runs."""
 
 _FLEET: Final = Fleet(heartbeat=30.0, lease_seconds=100)
+_LARGE: Final = 20
+_LARGE_FLEET: Final = Fleet(heartbeat=300.0, lease_seconds=1000)
+"""Kubelets of large clusters are heard of less often, so that a day passes in seconds."""
+
 _BEHAVIOUR: Final = Behaviour(launch=2.0, shutdown=3.0, jitter=0.5)
 
 _SIZES: Final = ("1x", "2x", "4x", "8x")
@@ -76,13 +80,21 @@ class World:
     """Everything there is."""
 
     def __init__(
-        self, *, seed: int, settings: Mapping[str, str] | None = None, heard: Heard | None = None
+        self,
+        *,
+        seed: int,
+        machines: int = 1,
+        settings: Mapping[str, str] | None = None,
+        heard: Heard | None = None,
     ) -> None:
+        """`machines` says about how many there will be."""
         self.clock = VirtualClock()
         self.seed = seed
         self.settings = parse_settings(dict(settings or {}))
         self.mirror = Mirror(self.clock)
-        self.cluster = LocalCluster(self.clock, seed=seed, fleet=_FLEET)
+        self.cluster = LocalCluster(
+            self.clock, seed=seed, fleet=_FLEET if machines < _LARGE else _LARGE_FLEET
+        )
         self.cluster.server.store.journal = self.mirror
         self.client = self.cluster.client
         self.catalog = _catalog()

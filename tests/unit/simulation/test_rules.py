@@ -130,6 +130,7 @@ def a_full_pool(world: World, _rule: Rule) -> None:
     """Let a pod wait for a pool that is full."""
     pool(world, cores=4)
     machine(world, "a", cores=4)
+    claim(world, "a")
     pod(world, "web", phase="Pending", selector={"pool": "default"})
 
 
@@ -137,6 +138,7 @@ def a_pool_with_room(world: World, _rule: Rule) -> None:
     """Let a pod wait for a pool that has room."""
     pool(world, cores=8)
     machine(world, "a", cores=4)
+    claim(world, "a")
     pod(world, "web", phase="Pending", selector={"pool": "default"})
 
 
@@ -186,6 +188,7 @@ def test_limits_are_kept(cores: int, wrong: list[str]) -> None:
         pool(world, cores=cores)
         machine(world, "a")
         machine(world, "b")
+        claim(world, "a")
         rule.wrote(Wrote(None, claim(world, "b")))
 
     assert found(Limits, scene) == wrong

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from karpenter.api.labels import NODEPOOL
 from karpenter.core.model.resources import parse_resources
 from karpenter.simulation.replica import CLUSTER
+from karpenter.simulation.rules.budgets import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,11 +22,21 @@ def cores(amounts: Mapping[str, object]) -> int:
 
 
 def cores_of_pool(world: World, pool: str) -> int:
-    """Return what the machines of a pool that really exist have together."""
+    """
+    Return what the machines of a pool that really exist have together.
+
+    Machines on their way out do not count: what they have is free for others as soon as it was decided that
+    they go.
+    """
+    staying = {
+        claim.metadata.uid
+        for claim in world.mirror.claims.values()
+        if claim.metadata.deletion_timestamp is None and not reason_of(claim)
+    }
     return sum(
         each.capacity.get("cpu", 0)
         for each in world.cloud.control.machines(CLUSTER)
-        if each.labels.get(NODEPOOL) == pool and not each.deleting
+        if each.labels.get(NODEPOOL) == pool and each.claim_uid in staying
     )
 
 
