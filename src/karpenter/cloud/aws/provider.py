@@ -27,6 +27,7 @@ from karpenter.cloud.aws.interruption.roster import Roster
 from karpenter.cloud.aws.launch.launcher import Launch, Launcher
 from karpenter.cloud.aws.launch.ledger import Ledger
 from karpenter.cloud.aws.launch.outcomes import LostAnswer
+from karpenter.cloud.aws.launch.tickets import is_for
 from karpenter.cloud.aws.machines import annotations_of, machine_of
 from karpenter.cloud.aws.metering import METRICS, Meters
 from karpenter.cloud.aws.resolving.placement_groups import PlacementGroups
@@ -287,6 +288,7 @@ class AwsProvider:
     async def _machines(self, instances: Iterable[Instance]) -> tuple[Machine, ...]:
         """Return instances as machines, with as much as their classes let us know."""
         known: dict[str, tuple[Traits, Catalog] | None] = {}
+        waiting = self._waiting()
         machines = []
         for instance in instances:
             name = instance.tags.get(NODE_CLASS_LABEL, "")
@@ -297,13 +299,19 @@ class AwsProvider:
             machines.append(
                 machine_of(
                     instance,
-                    claim_uid=self.parts.ledger.claim_of(instance.id),
+                    claim_uid=self.parts.ledger.claim_of(instance.id)
+                    or next((uid for uid in waiting if is_for(instance.tags, uid)), ""),
                     kind=catalog.by_name.get(instance.instance_type) if catalog is not None else None,
                     sold=self.parts.shop.types.get(instance.instance_type),
                     traits=traits,
                 )
             )
         return tuple(machines)
+
+    def _waiting(self) -> tuple[str, ...]:
+        """Return the claims that may have a machine and do not know it: nobody else must take it away."""
+        claims = self._view().claims.values() if self._view is not None else ()
+        return tuple(each.metadata.uid for each in claims if not each.status.provider_id)
 
     async def _known(self, node_class: str) -> tuple[Traits, Catalog] | None:
         found = await self.parts.classes.get(node_class) if node_class else None

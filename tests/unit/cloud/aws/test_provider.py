@@ -303,6 +303,23 @@ def test_duties(given: dict[str, str], without: set[str]) -> None:
     assert world().run(work, given=given) == every - without
 
 
+def test_the_machine_of_a_claim_that_does_not_know_it_is_not_taken_for_a_leftover() -> None:
+    """After a restart the tags say for which claims a machine was launched, and one of them still waits."""
+    wanted = claim(M5, ON_DEMAND, name="waiting")
+
+    async def launch(made: Assembled) -> str:
+        return (await made.provider.launch(wanted)).provider_id
+
+    async def look(made: Assembled) -> dict[str, str]:
+        metrics = Metrics(clock=made.clock, also=made.provider.metrics)
+        made.provider.chores(Office(view=seen(wanted), metrics=metrics))
+        return {each.provider_id: each.claim_uid for each in await made.provider.list()}
+
+    number = world().launching(launch)
+
+    assert world().launching(look)[number] == wanted.metadata.uid
+
+
 def test_conditions_that_mean_that_a_node_is_broken() -> None:
     """Each with how long it is put up with."""
     found = {(each.condition_type, each.condition_status): each.toleration.seconds // 60 for each in REPAIRS}
