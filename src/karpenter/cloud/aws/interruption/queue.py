@@ -21,6 +21,7 @@ from karpenter.cloud.aws.metering import DELETED, QUEUED, RECEIVED
 from karpenter.cloud.aws.refusals import Missing
 from karpenter.cloud.aws.types.unavailable import Place
 from karpenter.cloud.aws.words import RESERVATION_ID
+from karpenter.cloud.errors import CloudError
 from karpenter.cloud.interface import Interruption
 
 if TYPE_CHECKING:
@@ -95,7 +96,11 @@ class Queue:
             found += interruptions
             if not interruptions:
                 done.append(message["ReceiptHandle"])
-        await asyncio.gather(*map(self._delete, done))
+        for error in await asyncio.gather(*map(self._delete, done), return_exceptions=True):
+            if isinstance(error, CloudError):  # it will be told again, and thrown away then
+                log.warning("interruption.not_deleted", error=str(error))
+            elif error is not None:
+                raise error
         return tuple(found)
 
     async def acknowledge(self, interruption: Interruption) -> None:

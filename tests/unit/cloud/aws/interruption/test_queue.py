@@ -198,6 +198,17 @@ def test_an_unreadable_message_does_not_keep_the_others() -> None:
     assert posted(message("{", 1), message(WARNED, 2), work=work) == (["spot_interrupted"], ["r-1"])
 
 
+def test_a_message_that_cannot_be_deleted_does_not_keep_the_others() -> None:
+    """It will be told again, and thrown away then."""
+    denied = NotAllowed(action="sqs:DeleteMessage", code="AccessDenied", message="denied")
+
+    async def work(post: Post) -> Any:
+        post.aws.answers["DeleteMessage"] = denied
+        return [each.kind for each in await post.told()]
+
+    assert posted(message(of_state("running"), 1), message(WARNED, 2), work=work) == ["spot_interrupted"]
+
+
 def test_spot_capacity_that_is_taken_away_is_not_bought_again_at_once() -> None:
     """Where EC2 takes machines back it has none to sell; that is forgotten after three minutes."""
 
