@@ -9,7 +9,7 @@ after a count has changed that matters to the pod.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.domains import Kind
@@ -25,6 +25,17 @@ _MOST_WAYS: Final = 64
 """Ways to combine several topology keys that are tried, best first."""
 
 
+class _Limits(NamedTuple):
+    """What counts permit on one topology key."""
+
+    allowed: frozenset[str]
+    rank: dict[str, int]
+    """How full domains are; the emptiest come first."""
+
+    single: bool
+    """Whether a claim must settle on one domain."""
+
+
 class Choices:
     """The ways of one wish, remembered per state until a count changes."""
 
@@ -33,6 +44,7 @@ class Choices:
         self._states = states
         self._stamp = -1
         self._ways: dict[int, tuple[State, ...]] = {}
+        self._limits: dict[str, _Limits] = {}
         self._by_key: dict[str, list[Asked]] = {}
         for asked in wish.demands.domains:
             self._by_key.setdefault(asked.group.key, []).append(asked)
@@ -42,6 +54,7 @@ class Choices:
         stamp = self._wish.stamp()
         if stamp != self._stamp:
             self._ways.clear()
+            self._limits.clear()
             self._stamp = stamp
         found = self._ways.get(state.number)
         if found is None:
@@ -78,24 +91,33 @@ class Choices:
 
     def _options(self, key: str, state: State) -> list[frozenset[str]]:
         """Return the sets of domains that a claim may be narrowed to, best first."""
+        limits = self._limits.get(key)
+        if limits is None:
+            limits = self._limits[key] = self._limited(key)
         possible = state.domains(key)
-        allowed: set[str] | None = None if possible is None else set(possible)
+        allowed = limits.allowed if possible is None else possible & limits.allowed
+        if not allowed:
+            return []
+        if not limits.single or len(allowed) == 1:
+            return [allowed]
+        prices, rank = state.prices(key), limits.rank
+        order = sorted(allowed, key=lambda d: (rank.get(d, 0), prices.get(d, 0.0), d))
+        return [frozenset({domain}) for domain in order]
+
+    def _limited(self, key: str) -> _Limits:
+        """Return what counts permit now, whatever the state."""
+        strict = self._wish.strict[key]
+        allowed: set[str] | None = None
         rank: dict[str, int] = {}
         single = False
         for asked in self._by_key[key]:
-            found = asked.group.permitted(self._wish.strict[key], counts_itself=asked.counts_itself)
+            found = asked.group.permitted(strict, counts_itself=asked.counts_itself)
             if found is None:  # the first of its kind: any one domain will do
                 single = True
-                found = {d: 0 for d in asked.group.counts if self._wish.strict[key].allows(d)}
+                found = {d: 0 for d in asked.group.counts if strict.allows(d)}
             elif asked.group.kind is Kind.SPREAD:
                 single = True
                 for domain, count in found.items():
                     rank[domain] = rank.get(domain, 0) + count
             allowed = set(found) if allowed is None else allowed & found.keys()
-        if not allowed:
-            return []
-        if not single:
-            return [frozenset(allowed)]
-        prices = state.prices(key)
-        order = sorted(allowed, key=lambda d: (rank.get(d, 0), prices.get(d, 0.0), d))
-        return [frozenset({domain}) for domain in order]
+        return _Limits(frozenset(allowed or ()), rank, single)
