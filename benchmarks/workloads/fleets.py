@@ -59,8 +59,8 @@ def market() -> Catalog:
 def fleet(machines: int, *, seed: int, gone: float, budget: str = "10%") -> ClusterView:
     """Return a cluster of about `machines` machines, of whose pods a share is `gone`."""
     rng = random.Random(seed)  # noqa: S311  workloads, not secrets
-    pool = _pool(budget)
-    pods = _pods(machines * 31, rng)
+    pool = pool_of(budget)
+    pods = pods_of(machines * 31, rng)
     intake = take_in(
         view_of([pool, *pods]),
         market(),
@@ -71,8 +71,8 @@ def fleet(machines: int, *, seed: int, gone: float, budget: str = "10%") -> Clus
     by_key = {pod.key: pod for pod in pods}
     objects: list[Resource] = [pool]
     for node in solve(intake.problem).new_nodes:
-        objects += _machine(node, node.name)
-        objects += [_bound(by_key[key], node.name) for key in node.pods if rng.random() >= gone]
+        objects += machine(node, node.name)
+        objects += [bound(by_key[key], node.name) for key in node.pods if rng.random() >= gone]
     return view_of(objects)
 
 
@@ -83,15 +83,16 @@ def carried_out(view: ClusterView, command: Command, turn: int) -> ClusterView:
     objects: list[Resource] = list(view.pools.values())
     for number, new in enumerate(command.replacements):
         name = f"new-{turn}-{number}"
-        objects += _machine(new, name)
+        objects += machine(new, name)
         homes.update(dict.fromkeys(new.pods, name))
     objects += [node for node in view.nodes.values() if node.name not in gone]
     objects += [claim for claim in view.claims.values() if claim.name not in gone]
-    objects += [_bound(pod, homes[key]) if key in homes else pod for key, pod in view.pods.items()]
+    objects += [bound(pod, homes[key]) if key in homes else pod for key, pod in view.pods.items()]
     return view_of(objects)
 
 
-def _pool(budget: str) -> NodePool:
+def pool_of(budget: str) -> NodePool:
+    """Return the pool that all machines are from."""
     wanted: dict[str, tuple[str, tuple[str, ...]]] = {
         CAPACITY_TYPE: ("In", ("on-demand",)),
         ARCH: ("In", ("amd64",)),
@@ -112,7 +113,8 @@ def _pool(budget: str) -> NodePool:
     return NodePool(metadata=ObjectMeta(name="default"), spec=spec)
 
 
-def _pods(count: int, rng: random.Random) -> list[Pod]:
+def pods_of(count: int, rng: random.Random) -> list[Pod]:
+    """Return so many pods of deployments of all sizes."""
     found: list[Pod] = []
     number = 0
     while len(found) < count:
@@ -153,12 +155,14 @@ def _spec(name: str, milli: int, mebi: int, dice: float) -> PodSpec:
     )
 
 
-def _bound(pod: Pod, node: str) -> Pod:
+def bound(pod: Pod, node: str) -> Pod:
+    """Return a pod that runs on a node."""
     spec = msgspec.structs.replace(pod.spec, node_name=node)
     return msgspec.structs.replace(pod, spec=spec, status=PodStatus(phase="Running", start_time=_OLD))
 
 
-def _machine(new: NewNode, name: str) -> list[Resource]:
+def machine(new: NewNode, name: str) -> list[Resource]:
+    """Return the node and the claim of a machine that was bought."""
     kind = market().by_name[new.purchase.instance_type]
     settled = {r.key: min(r.values) for r in kind.requirements if not r.complement and len(r.values) == 1}
     labels = {

@@ -9,12 +9,14 @@ number of moves.
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from benchmarks.workloads.fleets import NOW, carried_out, market
 from karpenter.core.disruption.costs import price_of
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.disruption.propose import Rules, propose
 from karpenter.core.scheduling.intake.intake import Policy, take_in
 from karpenter.core.scheduling.problem import Options
@@ -62,10 +64,15 @@ class Campaign(NamedTuple):
         return before[1]
 
 
+def rules_of(strategy: str) -> Rules:
+    """Return the rules of a strategy; the classic one does not ask what moving costs."""
+    payback = Payback(within=timedelta()) if strategy == "classic" else Payback()
+    return msgspec.structs.replace(Rules(), strategy=strategy, payback=payback, explain=0)
+
+
 def look(view: ClusterView, strategy: str) -> Verdict:
     """Return what one pass of a strategy decides."""
-    rules = msgspec.structs.replace(Rules(), strategy=strategy, explain=0)
-    return propose(view, market(), now=NOW, options=Options(), policy=Policy(), rules=rules)
+    return propose(view, market(), now=NOW, options=Options(), policy=Policy(), rules=rules_of(strategy))
 
 
 def campaign(view: ClusterView, strategy: str, *, patience: float) -> Campaign:
