@@ -65,9 +65,12 @@ def console(instance: str) -> None:
 
 @aws.command("sell-out", epilog="Example:\n\n  karpenter local aws sell-out --capacity-type spot")
 @shelf_options
-def sell_out(**shelf: str) -> None:
+@click.option(
+    "--code", default="InsufficientInstanceCapacity", show_default=True, help="The error that fleets get."
+)
+def sell_out(code: str, **shelf: str) -> None:
     """Let nobody get some offerings any longer; without options, none at all."""
-    _tell(commands.SellOut(**shelf))
+    _tell(commands.SellOut(code=code, **shelf))
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws limit 2 --type m5.large")

@@ -24,6 +24,8 @@ class SellOut(_Wish, frozen=True, kw_only=True, tag="sell-out"):
     instance_type: str = ""
     zone: str = ""
     capacity_type: str = ""
+    code: str = "InsufficientInstanceCapacity"
+    """How fleets are told, such as ``MaxSpotInstanceCountExceeded`` for a quota."""
 
 
 class Limit(_Wish, frozen=True, kw_only=True, tag="limit"):

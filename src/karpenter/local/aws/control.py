@@ -18,7 +18,7 @@ import msgspec
 from moto.ec2.models import ec2_backends
 
 from karpenter.local.aws import faults
-from karpenter.local.aws.account import Ailment, Shelf
+from karpenter.local.aws.account import Ailment, Shelf, Trouble
 from karpenter.local.aws.commands import (
     Allow,
     Heal,
@@ -131,8 +131,8 @@ class Control:
         said = (command.instance_type, command.capacity_type, command.zone)
         what = " ".join(filter(None, said)) or "everything"
         match command:
-            case SellOut():
-                self.account.sell_out(shelf)
+            case SellOut(code=code):
+                self.account.sell_out(shelf, Trouble(code=code))
                 return f"sold out: {what}"
             case Limit(count=count):
                 if count < 0:

@@ -109,6 +109,14 @@ def test_what_is_sold_out_cannot_be_had(world: World, control: Control) -> None:
     assert [each["ErrorCode"] for each in answer["Errors"]] == ["InsufficientInstanceCapacity"]
 
 
+def test_a_quota_that_is_used_up(world: World, control: Control) -> None:
+    """A fleet may be told something else than that there is no capacity."""
+    control.perform(SellOut(capacity_type="spot", code="MaxSpotInstanceCountExceeded"))
+    answer = fleet(world, "c5.large", spot=True)
+
+    assert [each["ErrorCode"] for each in answer["Errors"]] == ["MaxSpotInstanceCountExceeded"]
+
+
 def test_what_is_sold_out_in_one_way_can_be_had_in_another(world: World, control: Control) -> None:
     """A shelf is emptied, not the shop."""
     control.perform(SellOut(instance_type="c5.large", capacity_type="on-demand"))
