@@ -276,7 +276,7 @@ class Operator:
             return
         NodeGauges(store, metrics, clock)
         PoolGauges(store, metrics, self.catalogs)
-        BudgetGauges(store, metrics, self.catalogs, clock)
+        self._rounds.append(BudgetGauges(store, metrics, self.catalogs, self._worker, clock))
         pods, waits = PodGauges(store, metrics), PodWaits(store, metrics, clock)
         conditions = ConditionGauges(
             metrics,

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from karpenter.telemetry.metrics.instruments import (
     WINDOW,
+    Age,
     Counter,
     Gauge,
     Histogram,
@@ -190,3 +191,14 @@ def test_histograms_agree_with_counting(values: list[float]) -> None:
     counted = [each.value for each in histogram.samples() if each.suffix == "_bucket"]
 
     assert counted == [sum(value <= bound for value in values) for bound in (*bounds, math.inf)]
+
+
+def test_ages_grow_by_themselves() -> None:
+    """An age is told a moment, and shows the seconds since then whenever somebody reads."""
+    now = [100.0]
+    instrument = Age("a", ("name",), now=lambda: now[0])
+    instrument.publish("owner", [(40.0, {"name": "x"})])
+    assert [each.value for each in instrument.samples()] == [60.0]
+    now[0] = 101.5
+
+    assert [each.value for each in instrument.samples()] == [61.5]

@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -181,3 +183,19 @@ def test_what_is_worked_out_when_somebody_reads() -> None:
 
     assert 'leader_election_master_status{name="lease"} 1.0' in text(metrics)
     assert 'leader_election_master_status{name="lease"} 2.0' in text(metrics)
+
+
+def test_whoever_has_much_to_do_lets_others_have_a_turn() -> None:
+    """What is worked out step by step before a reading gives a turn after each step."""
+    metrics = Metrics(clock=HandClock())
+
+    def refresh() -> Iterator[None]:
+        yield
+        yield
+        metrics[runtime.LEADER].set(1.0, name="lease")
+
+    metrics.before_reading(refresh)
+    pieces = list(metrics.parts())
+
+    assert pieces[:2] == ["", ""]
+    assert "leader_election_master_status" in "".join(pieces)

@@ -13,40 +13,53 @@ from karpenter.core.state.nodes import state_nodes
 from karpenter.telemetry.metrics import disruption, nodepools
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from karpenter.base.clock import Clock
     from karpenter.controllers.measuring.pools import Catalogs
+    from karpenter.controllers.worker import Worker
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.state.store import Store
+    from karpenter.core.state.view import ClusterView
     from karpenter.telemetry.metrics import Metrics
 
 REASONS: Final = (EMPTY, DRIFTED, UNDERUTILIZED)
-_FRESH: Final = 10.0
-"""Seconds for which it is believed which machines could go, if nothing has changed."""
+PERIOD: Final = 60.0
+"""Seconds for which it is believed which machines could go."""
 
 _NOTHING_SOLD: Final = Catalog(types=())
 
 
 class BudgetGauges:
-    """Shows what budgets allow, and which machines could go."""
+    """Shows what budgets allow when somebody reads, and which machines could go now and then."""
 
-    def __init__(self, store: Store, metrics: Metrics, catalogs: Catalogs, clock: Clock) -> None:
+    name = "metrics.disruption"
+
+    def __init__(
+        self, store: Store, metrics: Metrics, catalogs: Catalogs, worker: Worker, clock: Clock
+    ) -> None:
         self._store = store
         self._metrics = metrics
         self._catalogs = catalogs
+        self._worker = worker
         self._clock = clock
-        self._looked: tuple[int, float] | None = None
+        self._looked: int | None = None
         metrics.before_reading(self.refresh)
 
-    def refresh(self) -> None:
-        """Bring the gauges up to date."""
-        stamp, now = self._store.stamp, self._clock.monotonic()
-        if self._looked is not None and self._looked[0] == stamp and now - self._looked[1] < _FRESH:
-            return
-        self._looked = (stamp, now)
-        self._show_budgets()
-        self._show_eligible()
+    async def look(self) -> float:
+        """Find out which machines could go, if anything has changed since the last look."""
+        if self._store.complete and self._looked != self._store.stamp:
+            self._looked = self._store.stamp
+            view, now = self._store.view(), self._clock.now()
+            catalog = self._catalogs.latest or _NOTHING_SOLD
+            promised = self._store.nominated(now)
+            counts = await self._worker.run(lambda: eligible(view, catalog, promised, now))
+            for reason, count in counts.items():
+                self._metrics[disruption.ELIGIBLE_NODES].set(float(count), reason=reason.lower())
+        return PERIOD
 
-    def _show_budgets(self) -> None:
+    def refresh(self) -> None:
+        """Bring what budgets allow up to date."""
         view, now = self._store.view(), self._clock.now()
         size, leaving = dict[str, int](), dict[str, int]()
         for node in state_nodes(view):
@@ -65,15 +78,15 @@ class BudgetGauges:
         self._metrics[nodepools.ALLOWED_DISRUPTIONS].publish("pools", allowed)
         self._metrics[nodepools.NODES_CONSUMING_BUDGETS].publish("pools", consuming)
 
-    def _show_eligible(self) -> None:
-        view, now = self._store.view(), self._clock.now()
-        catalog = self._catalogs.latest or _NOTHING_SOLD
-        promised = self._store.nominated(now)
-        found = survey(state_nodes(view), view, catalog, Guards(view), now, nominated=promised)
-        for reason in REASONS:
-            every = (*found.candidates, *found.eventual) if reason == DRIFTED else found.candidates
-            count = sum(1 for each in every if could_go(each, reason))
-            self._metrics[disruption.ELIGIBLE_NODES].set(float(count), reason=reason.lower())
+
+def eligible(view: ClusterView, catalog: Catalog, promised: frozenset[str], now: datetime) -> dict[str, int]:
+    """Count the machines that could go for each reason."""
+    found = survey(state_nodes(view), view, catalog, Guards(view), now, nominated=promised)
+    counts = {}
+    for reason in REASONS:
+        every = (*found.candidates, *found.eventual) if reason == DRIFTED else found.candidates
+        counts[reason] = sum(1 for each in every if could_go(each, reason))
+    return counts
 
 
 def could_go(candidate: Candidate, reason: str) -> bool:

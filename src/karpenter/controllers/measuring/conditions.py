@@ -20,8 +20,7 @@ from karpenter.telemetry.metrics import conditions as declared
 from karpenter.telemetry.metrics.declaring import full_label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from datetime import datetime
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
@@ -82,19 +81,15 @@ class ConditionGauges:
             self._there.pop(key, None)
             self._gone(item)
 
-    def refresh(self) -> None:
-        """Bring the gauges up to date."""
-        now = self._clock.now()
-        for key in self._changed:
+    def refresh(self) -> Iterator[None]:
+        """Bring the gauges up to date, object by object."""
+        changed, self._changed = self._changed, set()
+        for key in changed:
             item = self._there.get(key)
-            self._publish(key, _KINDS[key[0]], item, "count", _counts)
-            if item is None:
-                self._publish(key, _KINDS[key[0]], None, "current_status", _counts)
-                self._publish(key, _KINDS[key[0]], None, "termination_current_time", _counts)
-        self._changed.clear()
-        for key, item in self._there.items():
-            self._publish(key, type(item), item, "current_status", lambda each: _ages(each, now))
-            self._publish(key, type(item), item, "termination_current_time", lambda each: _leaving(each, now))
+            self._publish(key, item, "count", _counts)
+            self._publish(key, item, "current_status", _since)
+            self._publish(key, item, "termination_current_time", _leaving_since)
+            yield
 
     def _compare(self, before: Any, item: Any) -> None:
         held = {each.type: each for each in before.status.conditions}
@@ -129,13 +124,12 @@ class ConditionGauges:
     def _publish(
         self,
         key: tuple[str, str],
-        kind: type[Resource],
         item: Any,
         which: str,
         rows: Callable[[Any], list[Row]],
     ) -> None:
         found = rows(item) if item is not None else []
-        for metrics, extra in self._metrics_of(item, kind):
+        for metrics, extra in self._metrics_of(item, _KINDS[key[0]]):
             self._metrics[getattr(metrics, which)].publish(key, [(v, {**k, **extra}) for v, k in found])
 
     def _metrics_of(
@@ -163,17 +157,17 @@ def _counts(item: Any) -> list[Row]:
     return [(1.0, _said(item, each)) for each in item.status.conditions]
 
 
-def _ages(item: Any, now: datetime) -> list[Row]:
+def _since(item: Any) -> list[Row]:
     return [
-        ((now - each.last_transition_time).total_seconds(), _said(item, each))
+        (each.last_transition_time.timestamp(), _said(item, each))
         for each in item.status.conditions
         if each.last_transition_time is not None
     ]
 
 
-def _leaving(item: Any, now: datetime) -> list[Row]:
+def _leaving_since(item: Any) -> list[Row]:
     asked = item.metadata.deletion_timestamp
-    return [((now - asked).total_seconds(), _place(item))] if asked is not None else []
+    return [(asked.timestamp(), _place(item))] if asked is not None else []
 
 
 def _is_held(item: Any) -> bool:

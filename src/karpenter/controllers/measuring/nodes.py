@@ -40,30 +40,30 @@ class NodeGauges:
         self._sums: dict[str, tuple[Resources, Resources]] = {}  # what is asked for, and what there is
         metrics.before_reading(self.refresh)
 
-    def refresh(self) -> None:
-        """Bring the gauges up to date."""
-        now = self._clock.now()
+    def refresh(self) -> Iterator[None]:
+        """Bring the gauges up to date, node by node."""
         there = {node.name: node for node in state_nodes(self._store.view()) if node.node is not None}
         for name in self._shown.keys() - there.keys():
             self._retract(name)
         for name, node in there.items():
             if self._shown.get(name) is not node:
                 self._show(node)
-            assert node.node is not None
-            born = node.node.metadata.creation_timestamp
-            age = (now - born).total_seconds() if born is not None else 0.0
-            self._metrics[declared.CURRENT_LIFETIME].publish(name, [(age, self._labels(node))])
+                yield
         self._show_utilization()
 
     def _show(self, node: StateNode) -> None:
-        self._shown[node.name] = node
+        labels = self._labels(node)
         try:
             values = tuple(_amounts(node))
         except QuantityError:  # a node that cannot be read takes no pods either, and that is told
             self._retract(node.name)
-            self._shown[node.name] = node
+            values = ()
+        self._shown[node.name] = node
+        assert node.node is not None
+        born = node.node.metadata.creation_timestamp or self._clock.now()
+        self._metrics[declared.CURRENT_LIFETIME].publish(node.name, [(born.timestamp(), labels)])
+        if not values:
             return
-        labels = self._labels(node)
         for gauge, amounts in zip(_RESOURCES, values, strict=True):
             self._metrics[gauge].publish(
                 node.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ZONE
 from karpenter.api.node import Node
@@ -11,10 +11,15 @@ from karpenter.core.state.pods import is_ready
 from karpenter.telemetry.metrics import pods as declared
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from karpenter.api.meta import Resource
     from karpenter.core.state.store import Event, Store
     from karpenter.core.state.view import NodeClass
     from karpenter.telemetry.metrics import Metrics
+
+
+_PODS_AT_A_TIME: Final = 20
 
 
 class PodGauges:
@@ -37,19 +42,21 @@ class PodGauges:
         ):
             self._changed_nodes.add(item.name)
 
-    def refresh(self) -> None:
-        """Bring the gauge up to date."""
+    def refresh(self) -> Iterator[None]:
+        """Bring the gauge up to date, some pods at a time."""
         view, gauge = self._store.view(), self._metrics[declared.STATE]
         for name in self._changed_nodes:
             self._changed.update(pod.key for pod in view.pods_by_node.get(name, ()))
         self._changed_nodes.clear()
-        for key in self._changed:
+        changed, self._changed = self._changed, set()
+        for number, key in enumerate(changed):
+            if number % _PODS_AT_A_TIME == 0:
+                yield
             pod = view.pods.get(key)
             if pod is None:
                 gauge.retract(key)
             else:
                 gauge.publish(key, [(1.0, _labels(pod, view.nodes.get(pod.spec.node_name)))])
-        self._changed.clear()
 
 
 def _labels(pod: Pod, node: Node | None) -> dict[str, str]:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from karpenter.core.provisioning.decide import Decision
     from karpenter.core.state.store import Event, Store
     from karpenter.core.state.view import NodeClass
-    from karpenter.telemetry.metrics import Declared, Gauge, Metrics
+    from karpenter.telemetry.metrics import Age, Declared, Metrics
 
-_GAUGES: tuple[Declared[Gauge], ...] = (
+_GAUGES: tuple[Declared[Age], ...] = (
     declared.UNSTARTED_TIME,
     declared.UNBOUND_TIME,
     declared.PROVISIONING_UNSTARTED_TIME,
@@ -100,7 +100,6 @@ class PodWaits:
 
     def refresh(self) -> None:
         """Show how long everything that waits has waited so far."""
-        now = self._clock.now()
         for key in self._shown - self._waits.keys():
             for gauge in _GAUGES:
                 self._metrics[gauge].retract(key)
@@ -112,7 +111,7 @@ class PodWaits:
             namespace, _, name = key.rpartition("/")
             labels = {"name": name, "namespace": namespace}
             for gauge, start in zip(_GAUGES, starts, strict=True):
-                rows = [(_seconds(start, now), labels)] if start is not None else []
+                rows = [(start.timestamp(), labels)] if start is not None else []
                 self._metrics[gauge].publish(key, rows)
 
     def _is_healthy(self, pool: str) -> bool:

@@ -96,8 +96,9 @@ def provision(
     wanted = demand(view, now, policy)
     kept = keep(view, state_nodes(view), wanted, promises, now)
     pods = tuple(pod for pod in wanted if pod.key not in kept.pods)
+    zones = pods_by_zone(filter(_waits_for_real, wanted), view, catalog)
     if not pods:
-        return NOTHING_TO_DO
+        return Decision(zones=zones) if wanted else NOTHING_TO_DO
     intake = assemble(kept.view, catalog, nodes=kept.nodes, pods=pods, options=options, policy=policy)
     plan = solve(intake.problem)
     known = {pod.key: pod for pod in pods}
@@ -118,7 +119,7 @@ def provision(
         ),
         buffers=_buffers(plan, known),
         places=_places(plan, view, known),
-        zones=pods_by_zone(filter(_waits_for_real, wanted), view, catalog),
+        zones=zones,
         coming=_coming(plan, view, known),
         refused=frozenset(
             each.pod for each in (*intake.turned_away, *plan.refusals) if _waits_for_real(known[each.pod])

@@ -9,7 +9,7 @@ Metrics: what is declared, what it is counted with, and what Prometheus reads.
 """
 
 from karpenter.telemetry.metrics.declaring import Declared, ProviderLabels
-from karpenter.telemetry.metrics.instruments import Counter, Gauge, Histogram, Summary
+from karpenter.telemetry.metrics.instruments import Age, Counter, Gauge, Histogram, Summary
 from karpenter.telemetry.metrics.registry import CONTENT_TYPE, Metrics
 from karpenter.telemetry.metrics.table import (
     GROUPS,
@@ -29,6 +29,7 @@ __all__ = [
     "CONTENT_TYPE",
     "GROUPS",
     "METRICS",
+    "Age",
     "Counter",
     "Declared",
     "Gauge",

@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from karpenter.api.labels import WELL_KNOWN_LABELS
-from karpenter.telemetry.metrics.instruments import Counter, Gauge, Histogram, Instrument, Summary
+from karpenter.telemetry.metrics.instruments import Age, Counter, Gauge, Histogram, Instrument, Summary
 
 I_co = TypeVar("I_co", bound=Instrument, covariant=True)
 
@@ -28,7 +28,7 @@ NODE_CLASSES: Final = "<node class labels>"
 """Stands for one label per kind of node class that the provider supports."""
 
 KINDS: Final[Mapping[type[Instrument], str]] = MappingProxyType(
-    {Counter: "counter", Gauge: "gauge", Histogram: "histogram", Summary: "summary"}
+    {Counter: "counter", Gauge: "gauge", Age: "gauge", Histogram: "histogram", Summary: "summary"}
 )
 
 
@@ -104,6 +104,11 @@ def counter(
 def gauge(name: str, meaning: str, *labels: str) -> Declared[Gauge]:
     """Declare something that goes up and down."""
     return Declared(name=name, instrument=Gauge, help=meaning, labels=labels)
+
+
+def age(name: str, meaning: str, *labels: str) -> Declared[Age]:
+    """Declare for how long something has been so."""
+    return Declared(name=name, instrument=Age, help=meaning, labels=labels)
 
 
 def histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...]) -> Declared[Histogram]:

@@ -145,6 +145,20 @@ class Gauge(Instrument):
             yield Sample("", values, value)
 
 
+class Age(Gauge):
+    """Shows for how long things have been so: is told moments, and shows the seconds since then."""
+
+    def __init__(self, name: str, labels: tuple[str, ...], *, now: Callable[[], float]) -> None:
+        super().__init__(name, labels)
+        self._now = now
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield one sample per series: how long ago its moment was."""
+        now = self._now()
+        for values, moment in self._values.items():
+            yield Sample("", values, now - moment)
+
+
 class Histogram(Instrument):
     """Counts observations in buckets."""
 

@@ -15,7 +15,7 @@ from prometheus_client.exposition import generate_latest
 from karpenter import __version__
 from karpenter.base.clock import Clock
 from karpenter.telemetry.metrics.declaring import Declared, ProviderLabels
-from karpenter.telemetry.metrics.instruments import Counter, Gauge, Histogram, Instrument, Summary
+from karpenter.telemetry.metrics.instruments import Age, Counter, Gauge, Histogram, Instrument, Summary
 from karpenter.telemetry.metrics.table import METRICS, runtime
 from karpenter.telemetry.metrics.text import render
 
@@ -56,7 +56,7 @@ class Metrics:
         self._made: dict[str, tuple[Declared[Instrument], Instrument]] = {}
         for declared in (*METRICS, *also):
             self._declare(declared)
-        self._refreshers: list[Callable[[], None]] = []
+        self._refreshers: list[Callable[[], Iterable[None] | None]] = []
         self._process: CollectorRegistry | None = None
         if process:
             self._process = CollectorRegistry()
@@ -81,18 +81,23 @@ class Metrics:
             raise UndeclaredMetric(declared.name)
         return found[1]
 
-    def before_reading(self, refresh: Callable[[], None]) -> None:
-        """Call `refresh` before metrics are read, for what is cheaper to work out then than to keep."""
+    def before_reading(self, refresh: Callable[[], Iterable[None] | None]) -> None:
+        """
+        Call `refresh` before metrics are read, for what is cheaper to work out then than to keep.
+
+        One that has much to do yields now and then, so that others get a turn.
+        """
         self._refreshers.append(refresh)
 
     def refresh(self) -> None:
         """Bring everything up to date that is worked out only when somebody reads."""
-        for refresh in self._refreshers:
-            refresh()
+        for _ in self._refreshed():
+            pass
 
     def parts(self) -> Iterator[str]:
         """Yield the text that Prometheus reads, piece by piece; metrics without series are left out."""
-        self.refresh()
+        for _ in self._refreshed():
+            yield ""
         for declared, instrument in self._made.values():
             yield from render(declared, instrument)
         if self._process is not None:
@@ -101,6 +106,10 @@ class Metrics:
     def exposition(self) -> bytes:
         """Return the text that Prometheus reads."""
         return "".join(self.parts()).encode()
+
+    def _refreshed(self) -> Iterator[None]:
+        for refresh in self._refreshers:
+            yield from refresh() or ()
 
     def _declare(self, declared: Declared[Instrument]) -> None:
         if declared.name in self._made:
@@ -117,6 +126,8 @@ class Metrics:
         if issubclass(declared.instrument, Summary):
             monotonic = self._clock.monotonic
             return Summary(declared.name, labels, quantiles=declared.quantiles, monotonic=monotonic)
+        if issubclass(declared.instrument, Age):
+            return Age(declared.name, labels, now=lambda: self._clock.now().timestamp())
         if issubclass(declared.instrument, Counter):
             return Counter(declared.name, labels)
         return Gauge(declared.name, labels)

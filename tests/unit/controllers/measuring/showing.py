@@ -28,4 +28,4 @@ class Showing:
         self.metrics.refresh()
         instrument = self.metrics[declared]
         places = [instrument.labels.index(label) for label in labels]
-        return {tuple(each.values[n] for n in places): each.value for each in instrument.samples()}
+        return {tuple(each.values[n] for n in places): round(each.value, 3) for each in instrument.samples()}

@@ -224,5 +224,16 @@ def test_pods_keep_the_places_that_they_were_given() -> None:
     assert held.coming == {}
     assert sum(held.zones.values()) == 2
 
+    alone = provision(
+        view_of([pool(), machine, waiting("first", **ASKS)]),
+        MARKET,
+        now=NOW,
+        options=Options(),
+        policy=Policy(),
+        promised_until=UNTIL,
+        promises={"default/first": Promise("claim-1", NOW)},
+    )
+    assert (alone.considered, alone.claims, sum(alone.zones.values())) == (0, (), 1)
+
     both = decide_with(first=Promise("claim-1", NOW), second=Promise("claim-1", NOW))
     assert sorted(both.coming.values()) == ["claim-1"]

@@ -12,11 +12,12 @@ from karpenter.telemetry.metrics.declaring import (
     NODE_CLASSES,
     TRANSITIONS,
     Declared,
+    age,
     counter,
     gauge,
     histogram,
 )
-from karpenter.telemetry.metrics.instruments import Counter, Gauge, Histogram, Instrument
+from karpenter.telemetry.metrics.instruments import Age, Counter, Gauge, Histogram, Instrument
 
 _NODEPOOL: Final = "karpenter_sh_nodepool"
 _INITIALIZED: Final = "karpenter_sh_initialized"
@@ -26,10 +27,10 @@ class ConditionMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """What is told about the conditions and the deletion of one kind's objects."""
 
     count: Declared[Gauge]
-    current_status: Declared[Gauge]
+    current_status: Declared[Age]
     transition: Declared[Histogram]
     transitions: Declared[Counter]
-    termination_current_time: Declared[Gauge]
+    termination_current_time: Declared[Age]
     termination_duration: Declared[Histogram]
 
     @property
@@ -58,7 +59,7 @@ def condition_metrics(prefix: str, whose: str, *extra: str) -> ConditionMetrics:
             "reason",
             *extra,
         ),
-        current_status=gauge(
+        current_status=age(
             f"{prefix}_status_condition_current_status_seconds",
             f"Seconds that a condition of {whose} has had its status.",
             *one,
@@ -83,7 +84,7 @@ def condition_metrics(prefix: str, whose: str, *extra: str) -> ConditionMetrics:
             "reason",
             *extra,
         ),
-        termination_current_time=gauge(
+        termination_current_time=age(
             f"{prefix}_termination_current_time_seconds",
             f"Seconds since the deletion of {whose} was asked for.",
             *one,

@@ -2,7 +2,15 @@
 
 from typing import Final
 
-from karpenter.telemetry.metrics.declaring import LIFETIMES, WELL_KNOWN, counter, gauge, histogram, summary
+from karpenter.telemetry.metrics.declaring import (
+    LIFETIMES,
+    WELL_KNOWN,
+    age,
+    counter,
+    gauge,
+    histogram,
+    summary,
+)
 
 _NODE: Final = (WELL_KNOWN, "node_name", "phase", "managed")
 _RESOURCE: Final = (*_NODE, "resource_type")
@@ -43,7 +51,7 @@ TOTAL_DAEMON_LIMITS: Final = gauge(
 SYSTEM_OVERHEAD: Final = gauge(
     "karpenter_nodes_system_overhead", "What a node keeps for itself: capacity less allocatable.", *_RESOURCE
 )
-CURRENT_LIFETIME: Final = gauge(
+CURRENT_LIFETIME: Final = age(
     "karpenter_nodes_current_lifetime_seconds", "Seconds since a node was created.", *_NODE
 )
 UTILIZATION: Final = gauge(

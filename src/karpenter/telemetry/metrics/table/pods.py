@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from karpenter.telemetry.metrics.declaring import DURATIONS, counter, gauge, histogram, summary
+from karpenter.telemetry.metrics.declaring import DURATIONS, age, counter, gauge, histogram, summary
 
 STATE: Final = gauge(
     "karpenter_pods_state",
@@ -39,31 +39,31 @@ PROVISIONING_STARTUP_DURATION: Final = histogram(
     "Seconds from our first finding that a pod can have a place until it was ready.",
     buckets=DURATIONS,
 )
-UNSTARTED_TIME: Final = gauge(
+UNSTARTED_TIME: Final = age(
     "karpenter_pods_unstarted_time_seconds",
     "Seconds that a pod has existed without running.",
     "name",
     "namespace",
 )
-UNBOUND_TIME: Final = gauge(
+UNBOUND_TIME: Final = age(
     "karpenter_pods_unbound_time_seconds",
     "Seconds that a pod has existed without a node.",
     "name",
     "namespace",
 )
-PROVISIONING_UNBOUND_TIME: Final = gauge(
+PROVISIONING_UNBOUND_TIME: Final = age(
     "karpenter_pods_provisioning_unbound_time_seconds",
     "Seconds that a pod has had no node since we first found that it can have a place.",
     "name",
     "namespace",
 )
-PROVISIONING_UNSTARTED_TIME: Final = gauge(
+PROVISIONING_UNSTARTED_TIME: Final = age(
     "karpenter_pods_provisioning_unstarted_time_seconds",
     "Seconds that a pod has not run since we first found that it can have a place.",
     "name",
     "namespace",
 )
-UNDECIDED_TIME: Final = gauge(
+UNDECIDED_TIME: Final = age(
     "karpenter_pods_provisioning_scheduling_undecided_time_seconds",
     "Seconds since we first saw a pod about whose place nothing was decided yet.",
     "name",
