@@ -244,3 +244,27 @@ def test_a_version_that_is_not_served(api: Api, group: str) -> None:
     assert served(api, path)
 
     assert api.find(path.replace("/v1/", "/v2/")).status == 404
+
+
+def test_a_status_that_the_schema_fills_in(api: Api, group: str) -> None:
+    """What a user writes as status is dropped; what the schema says instead is there at once."""
+    condition = {"type": "Ready", "status": "True"}
+    status = {
+        "type": "object",
+        "default": {"conditions": [condition]},
+        "properties": {
+            "conditions": {
+                "type": "array",
+                "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            }
+        },
+    }
+    schema = {"type": "object", "properties": {"status": status}}
+    api.make("customresourcedefinitions", definition(group, schema, subresources={"status": {}}))
+    where = place(api, group)
+    assert served(api, where)
+
+    made = api.make(where, thing("a", group=group, status={"conditions": []}))
+
+    assert made["status"] == {"conditions": [condition]}
+    assert api.read(where, "a") == made

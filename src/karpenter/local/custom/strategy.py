@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.api.schema import ABSENT, check
+from karpenter.api.schema import ABSENT, check, fill_in
 from karpenter.local import faults
 from karpenter.local.complaints import Complaint
 from karpenter.local.custom.lifecycle import is_terminating
@@ -36,6 +36,13 @@ class CustomStrategy(Strategy):
         if is_terminating(backend, resource.group, resource.plural):
             message = "create not allowed while custom resource definition is terminating"
             raise faults.Fault(405, "MethodNotAllowed", message, details={})
+
+    def prepare_create(self, resource: Resource, value: Object) -> None:
+        """Take the status away, and fill in the one that the schema has for those that have none."""
+        super().prepare_create(resource, value)
+        filled = fill_in(self._version.schema, value)
+        if "status" in filled:
+            value["status"] = filled["status"]
 
     def prepare_status(self, resource: Resource, value: Object, old: Object) -> None:
         """Take the status, and nothing else: not even labels."""
