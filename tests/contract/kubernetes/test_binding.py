@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from tests.contract.kubernetes.api import Api, Object, done
+from tests.contract.kubernetes.machines import join
 from tests.contract.kubernetes.objects import pod
 
 
@@ -102,3 +103,17 @@ def test_gated_pods_say_so(api: Api) -> None:
         "SchedulingGated",
     )
     assert condition["message"] == "Scheduling is blocked due to non-empty scheduling gates"
+
+
+def test_a_bound_pod_takes_the_place_of_its_node(api: Api) -> None:
+    """Zone and region of the node become labels of the pod; other labels of the node do not."""
+    place = {"topology.kubernetes.io/zone": "z1", "topology.kubernetes.io/region": "r1", "disk": "fast"}
+    node = join(api, "n", labels=place)
+    api.make("pods", pod("a", labels={"app": "web", "topology.kubernetes.io/zone": "wrong"}))
+    api.make("pods", pod("b", spec={"nodeName": node}))
+
+    done(api.create("pods", binding("a", node), name="a", sub="binding"))
+
+    taken = {"topology.kubernetes.io/zone": "z1", "topology.kubernetes.io/region": "r1"}
+    assert api.read("pods", "a")["metadata"]["labels"] == {"app": "web", **taken}
+    assert api.read("pods", "b")["metadata"].get("labels") == taken

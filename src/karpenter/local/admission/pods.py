@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PRIORITIES = "priorityclasses.scheduling.k8s.io"
 RUNTIMES = "runtimeclasses.node.k8s.io"
 _ABSENCES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_PLACE = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 _PATIENCE = 300
 """Seconds that a pod stays bound to a node that has gone quiet."""
 
@@ -29,7 +30,18 @@ def admit_pod(backend: Backend, resource: Resource, pod: Object) -> None:
     _priority(backend, resource, pod)
     _runtime(backend, resource, pod)
     tolerate_absence(spec)
+    take_place(backend, pod)
     apply_limits(backend, resource, pod)
+
+
+def take_place(backend: Backend, pod: Object) -> None:
+    """Give a pod the zone and the region of the node it is bound to."""
+    name = pod["spec"].get("nodeName")
+    node = backend.store.get("nodes", name) if name else None
+    place = {key: node.labels[key] for key in _PLACE if key in node.labels} if node is not None else {}
+    if place:
+        meta = pod["metadata"]
+        meta["labels"] = {**(meta.get("labels") or {}), **place}
 
 
 def _account(backend: Backend, resource: Resource, pod: Object) -> None:

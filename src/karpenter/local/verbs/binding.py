@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.local import faults
+from karpenter.local.admission.pods import take_place
 from karpenter.local.presenting import reply
 from karpenter.local.writing import draft
 
@@ -48,6 +49,7 @@ def bind(backend: Backend, resource: Resource, namespace: str, body: Object, *, 
     extra = (body.get("metadata") or {}).get("annotations")
     if extra:
         meta["annotations"] = {**(meta.get("annotations") or {}), **extra}
+    take_place(backend, value)
     _mark_scheduled(value, backend.now())
     if dry_run:
         draft(backend, resource, value)
