@@ -8,7 +8,7 @@ from karpenter.telemetry.metrics.declaring import CALLS, DURATIONS, counter, gau
 from karpenter.telemetry.metrics.table.conditions import condition_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
     from karpenter.telemetry.metrics import Counter, Declared, Gauge, Histogram, Metrics
 
@@ -132,16 +132,10 @@ class Meters:
 
     def __init__(self) -> None:
         self._metrics: Metrics | None = None
-        self._before: list[Callable[[], None]] = []
 
     def use(self, metrics: Metrics) -> None:
         """Count and show with these from now on."""
         self._metrics = metrics
-        metrics.before_reading(self._refresh)
-
-    def before_reading(self, refresh: Callable[[], None]) -> None:
-        """Let somebody bring what is shown up to date whenever it is read."""
-        self._before.append(refresh)
 
     def note_call(self, service: str, operation: str, status: str, seconds: float) -> None:
         """Count a call to AWS."""
@@ -164,7 +158,3 @@ class Meters:
         """Show these rows for `owner`, in place of all that were shown for it before."""
         if self._metrics is not None:
             self._metrics[declared].publish(owner, rows)
-
-    def _refresh(self) -> None:
-        for refresh in self._before:
-            refresh()

@@ -29,12 +29,12 @@ class ClassGauges:
         self._meters = meters
         self._clock = clock
         self._there: dict[str, EC2NodeClass] = {}
-        meters.before_reading(self.refresh)
 
     def seen(self, node_class: EC2NodeClass) -> tuple[Announce, ...]:
         """Note how a class stands now, count what has changed, and return what there is to tell of it."""
         before = self._there.get(node_class.name)
         self._there[node_class.name] = node_class
+        self._show(node_class)
         return tuple(self._changes(before, node_class)) if before is not None else ()
 
     def gone(self, name: str) -> None:
@@ -51,25 +51,22 @@ class ClassGauges:
         ):
             self._meters.show(gauge, name, ())
 
-    def refresh(self) -> None:
-        """Bring the gauges up to date."""
-        now = self._clock.now()
-        for name, node_class in self._there.items():
-            place = {"namespace": "", "name": name}
-            said = [
-                (each, {**place, "type": each.type, "status": each.status, "reason": each.reason})
-                for each in node_class.status.conditions
-            ]
-            self._meters.show(CLASS_CONDITIONS.count, name, [(1.0, labels) for _, labels in said])
-            ages = [
-                ((now - each.last_transition_time).total_seconds(), labels)
-                for each, labels in said
-                if each.last_transition_time is not None
-            ]
-            self._meters.show(CLASS_CONDITIONS.current_status, name, ages)
-            asked = node_class.metadata.deletion_timestamp
-            leaving = [((now - asked).total_seconds(), place)] if asked is not None else []
-            self._meters.show(CLASS_CONDITIONS.termination_current_time, name, leaving)
+    def _show(self, node_class: EC2NodeClass) -> None:
+        name, place = node_class.name, {"namespace": "", "name": node_class.name}
+        said = [
+            (each, {**place, "type": each.type, "status": each.status, "reason": each.reason})
+            for each in node_class.status.conditions
+        ]
+        self._meters.show(CLASS_CONDITIONS.count, name, [(1.0, labels) for _, labels in said])
+        since = [
+            (each.last_transition_time.timestamp(), labels)
+            for each, labels in said
+            if each.last_transition_time is not None
+        ]
+        self._meters.show(CLASS_CONDITIONS.current_status, name, since)
+        asked = node_class.metadata.deletion_timestamp
+        leaving = [(asked.timestamp(), place)] if asked is not None else []
+        self._meters.show(CLASS_CONDITIONS.termination_current_time, name, leaving)
 
     def _changes(self, before: EC2NodeClass, after: EC2NodeClass) -> Iterator[Announce]:
         held = {each.type: each for each in before.status.conditions}
