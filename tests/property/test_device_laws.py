@@ -20,7 +20,7 @@ from karpenter.api.labels import ZONE
 from karpenter.api.wire import convert
 from karpenter.base.quantity import parse_quantity
 from karpenter.core.model.catalog import DeviceTemplates
-from karpenter.core.scheduling.decode import new_nodes
+from karpenter.core.scheduling.decode import Outcome
 from karpenter.core.scheduling.devices.device import DeviceId
 from karpenter.core.scheduling.devices.ledger import Before, Ledger
 from karpenter.core.scheduling.devices.needs import Claim, Devices, Needs
@@ -364,4 +364,4 @@ def test_every_claim_is_served_where_its_pod_is(run: Run) -> None:
                 seat = ledger.seats[claim.key]
                 assert seat.bin == move.bin or not seat.stays
         dealt[move.wish.of.number] += move.many
-    assert len(new_nodes(run)) == run.claims.count
+    assert len(Outcome(run).new_nodes) == run.claims.count
