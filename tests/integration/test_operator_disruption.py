@@ -9,6 +9,7 @@ from karpenter.api.labels import DISRUPTED, INSTANCE_TYPE
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
+from karpenter.api.policy import PodDisruptionBudget
 from karpenter.cloud.kwok import Behaviour, NeverJoin
 from karpenter.core.state.view import condition
 from karpenter.kube.patch import MergePatch
@@ -185,3 +186,27 @@ async def test_a_budget_of_zero_lets_nothing_go(world: World) -> None:
     assert world.machines() == 1
     told = await world.events("DisruptionBlocked")
     assert any(each.involved_object.kind == "NodePool" for each in told)
+
+
+@in_world(settings={"surge-before-evict": "true"})
+async def test_a_successor_is_ready_before_a_single_replica_goes(world: World) -> None:
+    """A budget that allows nothing does not hold the machine, and the workload is never without a pod."""
+    await world.pool(disruption=EAGER)
+    await world.deploy("big", replicas=1, cpu="14")
+    await world.deploy("only", replicas=1, cpu="500m")
+    budget = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "only"}}}
+    await world.client.create(
+        PodDisruptionBudget, {"metadata": {"name": "only"}, "spec": budget}, namespace="default"
+    )
+    await world.settled(2)
+    before = {claim.name for claim in await world.claims()}
+    await world.scale("big", 0)
+    fewest = 1
+    while not {claim.name for claim in await world.claims()}.isdisjoint(before):
+        fewest = min(fewest, await world.running())
+        await asyncio.sleep(0.5)
+        assert world.clock.monotonic() < 900
+    await world.settled(1)
+
+    assert fewest >= 1
+    assert world.machines() == 1

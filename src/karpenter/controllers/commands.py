@@ -9,6 +9,7 @@ whoever starts.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ from karpenter.core.disruption.candidates import Candidate
 from karpenter.core.disruption.carry import close, counted, open_again, progress, remove
 from karpenter.core.disruption.command import Command
 from karpenter.core.disruption.effect import expectation
+from karpenter.core.disruption.surge import step
 from karpenter.core.effects import Nominate
 from karpenter.core.provisioning.claims import create
 from karpenter.core.state.nodes import state_nodes
@@ -55,6 +57,8 @@ class Begun(msgspec.Struct, kw_only=True):
     """The claims that have to be complete before anything goes."""
 
     started: datetime
+    asked: Mapping[str, datetime] = {}
+    """Deployments that were asked to start successors of pods, by key, and when."""
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -191,11 +195,24 @@ class Commands:
                 waiting = [claim for claim in claims if claim is not None]
                 await self._performer.perform(disruption_waiting(claim) for claim in waiting)
             case "ready":
-                await self._finish(begun)
+                if await self._is_succeeded(begun):
+                    await self._finish(begun)
             case "lost":
                 await self._undo(begun, "a replacement is gone")
             case "late":
                 await self._undo(begun, "its replacements took too long")
+
+    async def _is_succeeded(self, begun: Begun) -> bool:
+        """Let successors start where that comes first; say whether the machines may go now."""
+        waits = False
+        for each in begun.candidates if any(each.surging for each in begun.candidates) else ():
+            due = step(each.surging, each.name, self._store.view(), begun.asked, self._clock.now())
+            if due.late:
+                await self._undo(begun, f"successors of the pods of node {each.name} took too long")
+                return False
+            await self._performer.perform(due.effects)
+            begun.asked, waits = due.asked, waits or due.waits
+        return not waits
 
     async def _finish(self, begun: Begun) -> None:
         reason = begun.command.reason

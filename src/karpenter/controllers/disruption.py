@@ -243,6 +243,7 @@ class Disruption:
                 nominated=nominated,
                 buffered=buffered,
                 promised=self._commands.promised,
+                surge=self._rules.surge,
             )
         )
 

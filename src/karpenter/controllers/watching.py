@@ -61,6 +61,7 @@ ALWAYS: tuple[type[Resource], ...] = (
 FOR_SPREAD: tuple[type[Resource], ...] = (Service, ReplicationController, ReplicaSet, StatefulSet)
 FOR_BUFFERS: tuple[type[Resource], ...] = (CapacityBuffer, PodTemplate, Deployment, ReplicaSet, StatefulSet)
 FOR_DEVICES: tuple[type[Resource], ...] = (ResourceSlice, ResourceClaim, ResourceClaimTemplate, DeviceClass)
+FOR_SURGE: tuple[type[Resource], ...] = (Deployment, ReplicaSet)
 FOR_OVERLAYS: tuple[type[Resource], ...] = (NodeOverlay,)
 
 

@@ -50,7 +50,10 @@ _OVERLAYS: Final = Given(("settings.featureGates.nodeOverlay",))
 _BUFFERS: Final = Given(("settings.featureGates.capacityBuffer",))
 _SPREADS: Final = Given(("settings.schedulerConfig",))
 _DEVICES: Final = Lacks("settings.ignoreDRARequests")
+_SURGE: Final = Given(("settings.surgeBeforeEvict",))
 _OWNERS: Final = Given((*_SPREADS.paths, *_BUFFERS.paths))
+_REPLICAS: Final = Given((*_OWNERS.paths, *_SURGE.paths))
+_ROLLOUTS: Final = Given((*_BUFFERS.paths, *_SURGE.paths))
 
 CLUSTER: Final = (
     Permission(resources=("pods", "nodes", "namespaces"), verbs=FOLLOW),
@@ -60,8 +63,11 @@ CLUSTER: Final = (
     ),
     Permission(group="policy", resources=("poddisruptionbudgets",), verbs=FOLLOW),
     Permission(group="apps", resources=("daemonsets",), verbs=FOLLOW),
-    Permission(group="apps", resources=("replicasets", "statefulsets"), verbs=FOLLOW, when=_OWNERS),
-    Permission(group="apps", resources=("deployments",), verbs=FOLLOW, when=_BUFFERS),
+    Permission(group="apps", resources=("replicasets",), verbs=FOLLOW, when=_REPLICAS),
+    Permission(group="apps", resources=("statefulsets",), verbs=FOLLOW, when=_OWNERS),
+    Permission(group="apps", resources=("deployments",), verbs=FOLLOW, when=_ROLLOUTS),
+    # Successors start when a Deployment rolls out anew.
+    Permission(group="apps", resources=("deployments",), verbs=("patch",), when=_SURGE),
     Permission(resources=("podtemplates",), verbs=FOLLOW, when=_BUFFERS),
     Permission(resources=("services", "replicationcontrollers"), verbs=FOLLOW, when=_SPREADS),
     Permission(

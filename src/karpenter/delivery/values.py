@@ -128,6 +128,7 @@ _SETTINGS: Final = (
         "settings.consolidationPayback", "1h", "Time in which a saving must pay for the pods it moves. Ours."
     ),
     Knob("settings.evictionPrice", "0.001", "What evicting an ordinary pod costs, in dollars. Ours."),
+    Knob("settings.surgeBeforeEvict", False, "Let successors of single replicas start first. Ours."),
     Knob(
         "settings.flightRecord", "", "File for what is seen, decided and done; mount a volume for it. Ours."
     ),

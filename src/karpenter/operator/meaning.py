@@ -19,6 +19,7 @@ def rules_of(settings: Settings) -> Rules:
         strategy=settings.consolidation_strategy,
         spot_to_spot=settings.gate("SpotToSpotConsolidation"),
         static_capacity=settings.gate("StaticCapacity"),
+        surge=settings.surge_before_evict,
         payback=Payback(within=settings.consolidation_payback, eviction_price=settings.eviction_price),
     )
 

@@ -269,6 +269,13 @@ SETTINGS: Final = (
         ours=True,
     ),
     Setting(
+        "surge-before-evict",
+        "false",
+        "start the successors of single replicas, and of pods that may not be evicted, before they go",
+        _boolean,
+        ours=True,
+    ),
+    Setting(
         "flight-record",
         "",
         "file to write what is seen, decided and done to; empty means none",

@@ -197,6 +197,8 @@ class Operator:
             yield from watching.FOR_BUFFERS
         if settings.gate("NodeOverlay"):
             yield from watching.FOR_OVERLAYS
+        if settings.surge_before_evict:
+            yield from watching.FOR_SURGE
 
     def _make_controllers(self) -> None:
         parts, store, performer, clock = self.parts, self.store, self.performer, self.parts.clock

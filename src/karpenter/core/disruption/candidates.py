@@ -18,6 +18,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.core.disruption.command import Kept
 from karpenter.core.disruption.costs import moving_cost, price_of
+from karpenter.core.disruption.surge import surging as surging_pods
 from karpenter.core.lifecycle.marks import consolidate_after, drift_reason, is_consolidatable, quiet_until
 from karpenter.core.scheduling.intake.pods import can_move
 from karpenter.core.state.nodes import StateNode
@@ -47,6 +48,9 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     cost: float
     """What emptying it costs; 1 means that nothing is lost."""
+
+    surging: frozenset[str] = frozenset()
+    """Keys of pods whose successors start before they go."""
 
     drift: str = ""
     quiet: str = ""
@@ -92,15 +96,22 @@ def survey(
     now: datetime,
     *,
     nominated: frozenset[str] = frozenset(),
+    surge: bool = False,
 ) -> Survey:
-    """Return what could go now. `nominated` machines are promised to pods that wait."""
+    """
+    Return what could go now.
+
+    `nominated` machines are promised to pods that wait; with `surge` successors start before pods go, where
+    they can.
+    """
     candidates, eventual, held = [], [], {}
     for node in nodes:
         if not node.is_managed:
             continue
-        found = _candidate(node, view, catalog, guards, now)
+        succeeded = surging_pods(node.pods, view, guards, now) if surge else frozenset()
+        found = _candidate(node, view, catalog, guards, now, surging=succeeded)
         obstacle = _machine_obstacle(node, view, nominated)
-        pods = _pod_obstacle(node, guards, now) if not obstacle else None
+        pods = _pod_obstacle(node, guards, now, succeeded) if not obstacle else None
         if found is None or obstacle is not None or pods is not None:
             code, message = obstacle or pods or ("NodePoolNotFound", "its NodePool does not exist")
             price = price_of(node, catalog)
@@ -114,7 +125,13 @@ def survey(
 
 
 def _candidate(
-    node: StateNode, view: ClusterView, catalog: Catalog, guards: Guards, now: datetime
+    node: StateNode,
+    view: ClusterView,
+    catalog: Catalog,
+    guards: Guards,
+    now: datetime,
+    *,
+    surging: frozenset[str],
 ) -> Candidate | None:
     pool = view.pools.get(node.pool)
     if pool is None or node.claim is None:
@@ -125,7 +142,8 @@ def _candidate(
         pool=pool,
         price=price_of(node, catalog),
         pods=pods,
-        movable=tuple(pod for pod in pods if can_move(pod, guards, now)),
+        movable=tuple(pod for pod in pods if pod.key in surging or can_move(pod, guards, now)),
+        surging=surging,
         cost=moving_cost(pods),
         drift=drift_reason(node.claim, pool, catalog, now),
         quiet=_quiet(node.claim, pool, now),
@@ -152,12 +170,14 @@ def _machine_obstacle(
     return next(((code, message) for holds, code, message in checks if holds), None)
 
 
-def _pod_obstacle(node: StateNode, guards: Guards, now: datetime) -> tuple[str, str] | None:
+def _pod_obstacle(
+    node: StateNode, guards: Guards, now: datetime, surging: frozenset[str]
+) -> tuple[str, str] | None:
     for pod in node.pods:
         if is_active(pod) and (reason := protection(pod, now)):
             return "PodDoNotDisrupt", f"pod {pod.key} must not be disrupted: {reason}"
     for pod in node.pods:
-        if obstacle := guards.obstacle(pod, now):
+        if pod.key not in surging and (obstacle := guards.obstacle(pod, now)):
             return "PodDisruptionBudget", obstacle
     return None
 

@@ -67,6 +67,7 @@ def confirm(
     nominated: frozenset[str] = frozenset(),
     buffered: frozenset[str] = frozenset(),
     promised: Mapping[str, str] = _NOBODY,
+    surge: bool = False,
 ) -> Second:
     """
     Look at a command again, in the cluster as it is now.
@@ -74,7 +75,7 @@ def confirm(
     `promised` says, by key, where pods go whose machines are leaving already.
     """
     nodes, guards = state_nodes(view), Guards(view)
-    surveyed = survey(nodes, view, catalog, guards, now, nominated=nominated)
+    surveyed = survey(nodes, view, catalog, guards, now, nominated=nominated, surge=surge)
     headroom = Headroom(nodes, view, command.reason, now)
     if command.reason == EMPTY:
         return _still_empty(command, surveyed, headroom, buffered)

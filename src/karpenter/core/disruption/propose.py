@@ -64,6 +64,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     no_return: timedelta = timedelta(hours=1)
     """For how long a command may not be undone by another."""
 
+    surge: bool = False
+    """Whether successors of pods that must not be missed are started before they go."""
+
     resting: frozenset[str] = frozenset()
     """Pools in which savings did not come out as planned lately, and are not looked for."""
 
@@ -127,7 +130,9 @@ class _Pass:
         self._buffered = buffered
         self._nodes = state_nodes(view)
         guards = Guards(view)
-        self._survey: Survey = survey(self._nodes, view, catalog, guards, now, nominated=nominated)
+        self._survey: Survey = survey(
+            self._nodes, view, catalog, guards, now, nominated=nominated, surge=rules.surge
+        )
         quiet = frozenset(
             node.name for node in self._nodes if is_quiet(node.claim, view.pools.get(node.pool), now)
         )

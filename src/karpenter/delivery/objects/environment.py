@@ -29,6 +29,7 @@ _STATED: Final = {
     "CONSOLIDATION_STRATEGY": "consolidationStrategy",
     "CONSOLIDATION_PAYBACK": "consolidationPayback",
     "EVICTION_PRICE": "evictionPrice",
+    "SURGE_BEFORE_EVICT": "surgeBeforeEvict",
     "FLIGHT_RECORD_SIZE": "flightRecordSize",
 }
 _GIVEN: Final = {"SCHEDULER_CONFIG": "schedulerConfig", "FLIGHT_RECORD": "flightRecord"}

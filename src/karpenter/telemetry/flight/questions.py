@@ -40,7 +40,7 @@ QUESTIONS: Final[dict[str, Callable[..., Any]]] = {
 
 _STRUCTS: Final = {"options": Options, "policy": Policy, "rules": Rules}
 _SETS: Final = ("nominated", "buffered")
-_OTHERS: Final[dict[str, Any]] = {"promises": dict[str, Promise], "promised": dict[str, str]}
+_OTHERS: Final[dict[str, Any]] = {"promises": dict[str, Promise], "promised": dict[str, str], "surge": bool}
 _COMMAND: Final = "command"
 _STOP: Final = "stop"
 
