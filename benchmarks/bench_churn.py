@@ -78,8 +78,7 @@ def suite(pods: int = PODS, step: int = STEP) -> Table:
     ]
     headers = ("strategy", "evicted", "to classic", "bill", "to classic", "launched", "most machines", "cpu")
     notes = (
-        f"{pods:,} pods at noon, {_NIGHT:.0%} of them at midnight; load changes every {step} minutes;"
-        " the second day is counted",
+        f"{pods:,} pods at noon, {_NIGHT:.0%} at midnight, changing every {step} minutes; day two counts",
         "evicted counts pods moved for savings or drift, not those that their workloads took away",
     )
     return Table("a day of a steady cluster", headers, tuple(rows), notes)
