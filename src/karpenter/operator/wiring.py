@@ -116,7 +116,10 @@ class Operator:
         self.cloud = MeasuredProvider(cloud, metrics=self.metrics, clock=clock)
         self.catalogs = Catalogs(self.cloud)
         self.deciding = asyncio.Lock()
-        self.departures = Departures(WorkQueue(backoff=_PODS, bucket=TokenBucket(rate=100, burst=1000)))
+        leaving = float(EVICTION.at(settings.cpu_requests))
+        self.departures = Departures(
+            WorkQueue(backoff=_PODS, bucket=TokenBucket(rate=leaving, burst=10 * leaving))
+        )
         self.outcomes = Outcomes(WorkQueue(backoff=_PODS))
         self.watches: Watches | None = None
         self._worker: Worker = Threaded() if parts.threads else Inline()
