@@ -22,7 +22,7 @@ from karpenter.core.disruption.effect import is_due, landed, rested
 from karpenter.core.disruption.lull import next_moment
 from karpenter.core.disruption.payback import remember
 from karpenter.core.disruption.propose import propose
-from karpenter.core.disruption.telling import is_settled, told
+from karpenter.core.disruption.telling import is_settled, told, weighed
 from karpenter.core.state.nodes import state_nodes
 from karpenter.kube.errors import Conflict
 from karpenter.telemetry.metrics import disruption
@@ -111,7 +111,8 @@ class Disruption:
         if lull == self._fruitless and self._clock.now() < self._until:
             return PERIOD
         verdict = await self._propose()
-        await self._performer.perform(told(verdict.kept, self._store.view()))
+        view = self._store.view()
+        await self._performer.perform((*told(verdict.kept, view), *weighed(verdict, view)))
         started = await self._follow_up(verdict.commands)
         if started:
             return 0.0

@@ -253,6 +253,13 @@ def consolidation_candidate(item: Resource, command: str) -> Announce:
     )
 
 
+def consolidation_approved(item: Resource, told: str) -> Announce:
+    """Tell a node, a claim or a pool that what a consolidation saves is worth what it disturbs."""
+    return Announce(
+        about=about(item), reason="ConsolidationApproved", message=told, same_as=(item.kind, item.name)
+    )
+
+
 def consolidation_rejected(item: Resource, command: str, why: str) -> Announce:
     """Tell a node or claim that its consolidation was dropped after a second look."""
     return Announce(

@@ -18,6 +18,18 @@ UNDERUTILIZED = "Underutilized"
 EXPIRED = "Expired"
 
 
+class Weight(msgspec.Struct, frozen=True, kw_only=True):
+    """What a move saves a pool that weighs savings against moves, in relation to what it disturbs."""
+
+    pool: str
+    score: float
+    saving: float
+    """The share of the pool's price that is saved."""
+
+    disruption: float
+    """The share of the pool's pods that is disturbed, by what moving them costs."""
+
+
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Machines to remove, and what takes their place before they go."""
 
@@ -30,6 +42,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     hourly_before: float = 0.0
     hourly_after: float = 0.0
     pods_moved: int = 0
+    weights: tuple[Weight, ...] = ()
+    """How the command was weighed, for each pool that asks for that."""
 
     @property
     def decision(self) -> str:
@@ -57,3 +71,5 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     commands: tuple[Command, ...] = ()
     kept: tuple[Kept, ...] = ()
+    outweighed: tuple[Weight, ...] = ()
+    """Of pools that weigh savings against moves, the best move that was too light."""

@@ -15,7 +15,7 @@ import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT
 from karpenter.core.disruption import prices
-from karpenter.core.disruption.command import UNDERUTILIZED, Command
+from karpenter.core.disruption.command import UNDERUTILIZED, Command, Weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ SPOT_CHOICE: Final = 15
 _FEW: Final = 24
 """Up to so many machines it is also asked whether several cheaper ones would do instead of one."""
 
-_BALANCED: Final = 0.5
+BALANCED: Final = 0.5
 """A move must save at least this share of the pool's cost per share of its disruption."""
 
 
@@ -72,6 +72,8 @@ class Consolidation:
         self._totals = totals
         self._spot_to_spot = spot_to_spot
         self._most = most_replacements
+        self.outweighed: dict[str, Weight] = {}
+        """The best move of each pool that was too light for it."""
 
     def decide(self, candidates: Sequence[Candidate], *, afresh: bool = False) -> Command | Refused:
         """
@@ -138,23 +140,36 @@ class Consolidation:
 
     def _balanced(self, candidates: Sequence[Candidate], command: Command) -> Command | Refused:
         """Refuse what saves too little for the pods it moves, where a pool asks for that."""
-        for name in {
-            c.pool.name for c in candidates if c.pool.spec.disruption.consolidation_policy == "Balanced"
-        }:
-            mine = [c for c in candidates if c.pool.name == name]
-            totals = self._totals[name]
-            share = (
-                sum(c.price or 0.0 for c in mine) / command.hourly_before if command.hourly_before else 0.0
-            )
-            saving = command.saving * share
-            score = balance(saving, sum(c.cost for c in mine), totals)
-            if score < _BALANCED:
+        weights = []
+        for name in sorted({c.pool.name for c in candidates if _weighs(c)}):
+            weight = self._weight(name, [c for c in candidates if c.pool.name == name], command)
+            if weight.score < BALANCED:
+                known = self.outweighed.get(name)
+                if known is None or known.score < weight.score:
+                    self.outweighed[name] = weight
+                saving = weight.saving * self._totals[name].price
                 return Refused(
                     "NotBalanced",
-                    f"saving ${saving:.4f} an hour scores {score:.2f} for what it moves; "
-                    f"NodePool {name} wants {_BALANCED:g}",
+                    f"saving ${saving:.4f} an hour scores {weight.score:.2f} for what it moves; "
+                    f"NodePool {name} wants {BALANCED:g}",
                 )
-        return command
+            weights.append(weight)
+        return msgspec.structs.replace(command, weights=tuple(weights)) if weights else command
+
+    def _weight(self, pool: str, mine: Sequence[Candidate], command: Command) -> Weight:
+        totals, cost = self._totals[pool], sum(c.cost for c in mine)
+        share = sum(c.price or 0.0 for c in mine) / command.hourly_before if command.hourly_before else 0.0
+        saving = command.saving * share
+        return Weight(
+            pool=pool,
+            score=balance(saving, cost, totals),
+            saving=saving / totals.price if totals.price else 0.0,
+            disruption=cost / totals.cost if totals.cost else 0.0,
+        )
+
+
+def _weighs(candidate: Candidate) -> bool:
+    return candidate.pool.spec.disruption.consolidation_policy == "Balanced"
 
 
 def _spot(candidates: Sequence[Candidate], node: NewNode, before: float) -> tuple[NewNode, ...] | Refused:

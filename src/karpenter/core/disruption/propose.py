@@ -155,7 +155,9 @@ class _Pass:
             commands = method()
             if commands:
                 break
-        return Verdict(commands=tuple(commands), kept=tuple(self._kept(commands)))
+        kept = tuple(self._kept(commands))
+        light = () if commands else tuple(self._consolidation.outweighed.values())
+        return Verdict(commands=tuple(commands), kept=kept, outweighed=light)
 
     def _headroom(self, reason: str) -> Headroom:
         return Headroom(self._nodes, self._view, reason, self._now)

@@ -155,6 +155,7 @@ def _joined(commands: Sequence[Command]) -> Command:
         hourly_before=sum(each.hourly_before for each in commands),
         hourly_after=sum(each.hourly_after for each in commands),
         pods_moved=sum(each.pods_moved for each in commands),
+        weights=tuple(weight for each in commands for weight in each.weights),
     )
 
 

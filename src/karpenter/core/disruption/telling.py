@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from karpenter.core.announcements import budget_blocked, disruption_blocked, unconsolidatable
+from karpenter.core.announcements import (
+    budget_blocked,
+    consolidation_approved,
+    disruption_blocked,
+    unconsolidatable,
+)
+from karpenter.core.disruption.consolidation import BALANCED
+from karpenter.core.effects import Count, Measure
 from karpenter.core.state.nodes import state_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from karpenter.core.disruption.command import Kept
+    from karpenter.core.disruption.command import Kept, Verdict, Weight
     from karpenter.core.effects import Effect
     from karpenter.core.state.view import ClusterView
 
@@ -57,6 +64,35 @@ def is_settled(kept: Iterable[Kept]) -> bool:
 def told(kept: Iterable[Kept], view: ClusterView) -> tuple[Effect, ...]:
     """Return what to tell about machines that stay."""
     return tuple(_told(kept, view))
+
+
+def weighed(verdict: Verdict, view: ClusterView) -> tuple[Effect, ...]:
+    """Return what to count and to tell about moves that pools have weighed."""
+    return tuple(_weighed(verdict, view))
+
+
+def _weighed(verdict: Verdict, view: ClusterView) -> Iterator[Effect]:
+    nodes = {node.name: node for node in state_nodes(view)}
+    for weight in verdict.outweighed:
+        yield from _measured(weight, "rejected")
+    for command in verdict.commands:
+        for weight in command.weights:
+            yield from _measured(weight, "approved")
+            sentence = (
+                f"The score {weight.score:.2f} is at least {BALANCED:g} (k={1 / BALANCED:g}): "
+                f"{weight.saving:.1%} of the pool's price for {weight.disruption:.1%} of its disruption."
+            )
+            alone = nodes.get(command.candidates[0]) if len(command.candidates) == 1 else None
+            items = (alone.node, alone.claim) if alone is not None else (view.pools.get(weight.pool),)
+            for item in items:
+                if item is not None:
+                    yield consolidation_approved(item, sentence)
+
+
+def _measured(weight: Weight, decision: str) -> Iterator[Effect]:
+    labels = {"decision": decision, "nodepool": weight.pool, "policy": "Balanced"}
+    yield Measure(metric="karpenter_consolidation_score", labels=labels, value=weight.score)
+    yield Count(metric="karpenter_consolidation_moves_total", labels=labels)
 
 
 def _told(kept: Iterable[Kept], view: ClusterView) -> Iterator[Effect]:
