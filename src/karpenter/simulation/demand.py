@@ -50,7 +50,7 @@ def wishes(chance: Random, seconds: float, machines: int) -> list[Wish]:
     found: list[Wish] = [*pools]
     if chance.random() < 0.5:  # noqa: PLR2004  half of all clusters
         found.append(AddDaemon(at=0.0, name="agent", milli=chance.choice((50, 100))))
-    count = chance.randint(1, 4) if machines <= _LARGEST else machines // 2
+    count = chance.randint(1, 4) if machines <= _LARGEST else machines // 4
     cores = 3 * _CORES * machines / count
     for number in range(count):
         height = cores * chance.uniform(0.1, 1.0)
