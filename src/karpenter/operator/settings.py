@@ -184,7 +184,12 @@ SETTINGS: Final = (
     ),
     Setting("metrics-port", "8080", "port of the Prometheus endpoint", _PORT),
     Setting("health-probe-port", "8081", "port of /healthz and /readyz", _PORT),
-    Setting("kube-client-qps", "200", "requests per second to the API server", _number(0.001)),
+    Setting(
+        "kube-client-qps",
+        "200",
+        "requests per second to the API server; events may be as many beside them",
+        _number(0.001),
+    ),
     Setting("kube-client-burst", "300", "requests in one burst to the API server", _integer(1, 10**6)),
     Setting("enable-profiling", "false", "serve profiles beside the metrics", _boolean),
     Setting(
