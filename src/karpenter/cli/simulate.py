@@ -50,7 +50,7 @@ class _Seeds(click.ParamType[range]):
 @click.option(
     "--hours",
     type=click.FloatRange(min=0.0, min_open=True),
-    default=0.25,
+    default=0.1,
     show_default=True,
     help="How long things happen in each life.",
 )
