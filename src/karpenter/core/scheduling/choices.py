@@ -2,8 +2,8 @@
 Which way a claim may be narrowed to take a pod, best way first.
 
 Taking a pod can pin a claim: a zone spread picks one zone, an affinity keeps the zones
-that have company. The ways are asked per state, not per claim, and asked again only
-after a count has changed that matters to the pod.
+that have company. The ways are asked per state, not per claim, and remembered for
+whatever counts permit: the same limits come again and again.
 """
 
 from __future__ import annotations
@@ -26,25 +26,28 @@ _MOST_WAYS: Final = 64
 
 
 class _Limits(NamedTuple):
-    """What counts permit on one topology key."""
+    """What counts permit on one topology key. Equal limits permit the same ways."""
 
     allowed: frozenset[str]
-    rank: dict[str, int]
-    """How full domains are; the emptiest come first."""
+    order: tuple[frozenset[str], ...]
+    """The allowed domains by how full they are, the emptiest first; equally full ones together."""
 
     single: bool
     """Whether a claim must settle on one domain."""
 
 
 class Choices:
-    """The ways of one wish, remembered per state until a count changes."""
+    """The ways of one wish, remembered per state and limits."""
 
     def __init__(self, wish: Wish, states: States) -> None:
         self._wish = wish
         self._states = states
         self._stamp = -1
-        self._ways: dict[int, tuple[State, ...]] = {}
         self._limits: dict[str, _Limits] = {}
+        self._ways: dict[int, tuple[State, ...]] = {}
+        self._known: dict[tuple[_Limits, ...], dict[int, tuple[State, ...]]] = {}
+        """The ways under all limits that there were; few different ones come again and again."""
+
         self._by_key: dict[str, list[Asked]] = {}
         for asked in wish.demands.domains:
             self._by_key.setdefault(asked.group.key, []).append(asked)
@@ -53,9 +56,9 @@ class Choices:
         """Return what `state` may become by taking a pod, best first; nothing when it cannot."""
         stamp = self._wish.stamp()
         if stamp != self._stamp:
-            self._ways.clear()
-            self._limits.clear()
             self._stamp = stamp
+            self._limits = {key: self._limited(key) for key in self._by_key}
+            self._ways = self._known.setdefault(tuple(self._limits.values()), {})
         found = self._ways.get(state.number)
         if found is None:
             found = self._ways[state.number] = tuple(self._find(state))
@@ -91,18 +94,19 @@ class Choices:
 
     def _options(self, key: str, state: State) -> list[frozenset[str]]:
         """Return the sets of domains that a claim may be narrowed to, best first."""
-        limits = self._limits.get(key)
-        if limits is None:
-            limits = self._limits[key] = self._limited(key)
+        limits = self._limits[key]
         possible = state.domains(key)
         allowed = limits.allowed if possible is None else possible & limits.allowed
         if not allowed:
             return []
         if not limits.single or len(allowed) == 1:
             return [allowed]
-        prices, rank = state.prices(key), limits.rank
-        order = sorted(allowed, key=lambda d: (rank.get(d, 0), prices.get(d, 0.0), d))
-        return [frozenset({domain}) for domain in order]
+        prices = state.prices(key)
+        found = []
+        for level in limits.order:
+            some = sorted(level & allowed, key=lambda d: (prices.get(d, 0.0), d))
+            found += [frozenset({domain}) for domain in some]
+        return found
 
     def _limited(self, key: str) -> _Limits:
         """Return what counts permit now, whatever the state."""
@@ -120,4 +124,9 @@ class Choices:
                 for domain, count in found.items():
                     rank[domain] = rank.get(domain, 0) + count
             allowed = set(found) if allowed is None else allowed & found.keys()
-        return _Limits(frozenset(allowed or ()), rank, single)
+        levels: dict[int, set[str]] = {}
+        for domain in allowed or ():
+            levels.setdefault(rank.get(domain, 0), set()).add(domain)
+        return _Limits(
+            frozenset(allowed or ()), tuple(frozenset(levels[each]) for each in sorted(levels)), single
+        )

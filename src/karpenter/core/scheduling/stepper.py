@@ -53,7 +53,7 @@ class Stepper:
 class _Row:
     """Claims in one state, and how many pods each has; gives out the emptiest, the first of equals."""
 
-    __slots__ = ("_claims", "_late", "_pods")
+    __slots__ = ("_best", "_claims", "_fresh", "_late", "_pods")
 
     def __init__(self) -> None:
         self._claims = np.zeros(0, np.int64)
@@ -61,18 +61,28 @@ class _Row:
         self._late: list[tuple[int, int]] = []
         """Claims that came one by one, as a heap: pods, then claim."""
 
+        self._best: tuple[int, int] | None = None
+        self._fresh = True
+        """Whether the best is known, or must be looked for."""
+
     def add(self, claims: NDArray[np.int64], pods: NDArray[np.int64]) -> None:
         """Put more claims in the row; they are opened later than all in it."""
         if len(self._claims):
             claims, pods = np.concatenate([self._claims, claims]), np.concatenate([self._pods, pods])
-        self._claims, self._pods = claims, pods
+        self._claims, self._pods, self._fresh = claims, pods, False
 
     def put(self, claim: int, pods: int) -> None:
         """Put one claim in the row, whenever it was opened."""
         heappush(self._late, (pods, claim))
+        self._fresh = False
 
     def emptiest(self) -> tuple[int, int] | None:
         """Return the pods and the number of the emptiest claim."""
+        if not self._fresh:
+            self._best, self._fresh = self._find(), True
+        return self._best
+
+    def _find(self) -> tuple[int, int] | None:
         found = self._late[0] if self._late else None
         if len(self._claims):
             position = int(self._pods.argmin())
@@ -84,6 +94,7 @@ class _Row:
 
     def take(self, claim: int) -> None:
         """Remove the emptiest claim, which is `claim`."""
+        self._fresh = False
         if self._late and self._late[0][1] == claim:
             heappop(self._late)
         else:
@@ -91,6 +102,7 @@ class _Row:
 
     def forget(self, claim: int) -> None:
         """Remove any claim, if it is there."""
+        self._fresh = False
         self._pods[self._claims == claim] = _TAKEN
         if any(each == claim for _, each in self._late):
             self._late = [each for each in self._late if each[1] != claim]
