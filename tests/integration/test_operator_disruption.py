@@ -210,3 +210,20 @@ async def test_a_successor_is_ready_before_a_single_replica_goes(world: World) -
 
     assert fewest >= 1
     assert world.machines() == 1
+
+
+@in_world()
+async def test_a_budget_that_cannot_be_read_blocks_its_pool_and_says_so(world: World) -> None:
+    """A schedule that nobody understands never opens the door; the pool is told what is wrong."""
+    await world.pool(disruption={"consolidateAfter": "0s"})
+    broken = {"nodes": "100%", "schedule": "0 0 31 2 *", "duration": "1h"}
+    await world.deploy(replicas=1)
+    await world.settled(1)
+    change = MergePatch({"spec": {"disruption": {"budgets": [broken]}}})
+    await world.client.patch(NodePool, "default", change)
+    await world.scale("inflate", 0)
+    await asyncio.sleep(120)
+
+    assert world.machines() == 1
+    events = await world.events("DisruptionBlocked")
+    assert any("a budget cannot be read" in each.message for each in events)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
-from karpenter.core.announcements import consolidation_candidate, consolidation_rejected
+from karpenter.core.announcements import budget_blocked, consolidation_candidate, consolidation_rejected
 from karpenter.core.disruption.carry import describe, open_again, strays
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.core.disruption.confirm import WAIT, Confirmed, confirm
@@ -22,7 +22,7 @@ from karpenter.core.disruption.effect import is_due, landed, rested
 from karpenter.core.disruption.lull import next_moment
 from karpenter.core.disruption.payback import remember
 from karpenter.core.disruption.propose import propose
-from karpenter.core.disruption.telling import is_settled, told, weighed
+from karpenter.core.disruption.telling import is_settled, misread, told, weighed
 from karpenter.core.state.nodes import state_nodes
 from karpenter.kube.errors import Conflict
 from karpenter.telemetry.metrics import disruption
@@ -97,6 +97,7 @@ class Disruption:
         self._deciding = deciding
         self._past: tuple[Past, ...] = ()
         self._rests: dict[str, Rest] = {}
+        self._misread: dict[str, str] = {}
         self._fruitless: tuple[object, ...] | None = None
         self._until = clock.now()
         self._numbers = 0
@@ -106,6 +107,7 @@ class Disruption:
         if not self._store.synced:
             return UNSYNCED
         await self._open_strays()
+        await self._tell_of_budgets()
         self._judge_effects()
         lull = self._lull()
         if lull == self._fruitless and self._clock.now() < self._until:
@@ -131,6 +133,18 @@ class Disruption:
             self._store.nominated(now),
             self._buffered(),
             self._resting(now),
+        )
+
+    async def _tell_of_budgets(self) -> None:
+        """Say which pools are held by a budget that cannot be read, once for each problem."""
+        view = self._store.view()
+        found = misread(view)
+        for name, problem in found.items():
+            if self._misread.get(name) != problem:
+                log.warning("nodepool.budget_misread", nodepool=name, because=problem)
+        self._misread = found
+        await self._performer.perform(
+            budget_blocked(view.pools[name], problem) for name, problem in found.items()
         )
 
     def _judge_effects(self) -> None:

@@ -10,6 +10,7 @@ from karpenter.core.announcements import (
     disruption_blocked,
     unconsolidatable,
 )
+from karpenter.core.disruption.budgets import read_budgets
 from karpenter.core.disruption.consolidation import BALANCED
 from karpenter.core.effects import Count, Measure
 from karpenter.core.state.nodes import state_nodes
@@ -64,6 +65,16 @@ def is_settled(kept: Iterable[Kept]) -> bool:
 def told(kept: Iterable[Kept], view: ClusterView) -> tuple[Effect, ...]:
     """Return what to tell about machines that stay."""
     return tuple(_told(kept, view))
+
+
+def misread(view: ClusterView) -> dict[str, str]:
+    """Return what is wrong with budgets that cannot be read, by pool; nothing there is disrupted."""
+    found = {}
+    for name, pool in view.pools.items():
+        problems = [each.problem for each in read_budgets(pool.spec.disruption.budgets) if each.problem]
+        if problems:
+            found[name] = f"Nothing is disrupted, because a budget cannot be read: {'; '.join(problems)}"
+    return found
 
 
 def weighed(verdict: Verdict, view: ClusterView) -> tuple[Effect, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.command import Verdict, Weight
-from karpenter.core.disruption.telling import weighed
+from karpenter.core.disruption.telling import misread, weighed
 from karpenter.core.effects import Announce, Count, Measure
 from tests.unit.core.disruption.clusters import cluster, decided, held, machine, pod, pool
 
@@ -88,3 +89,14 @@ def test_the_best_of_what_was_too_light_is_remembered() -> None:
 
     assert all(weight.score < 0.5 for weight in verdict.outweighed)
     assert Verdict(outweighed=(Weight(pool="a", score=0.1, saving=0.1, disruption=1.0),)).commands == ()
+
+
+def test_budgets_that_cannot_be_read_are_named() -> None:
+    """A pool with such a budget is said to be held by it; others are not."""
+    bad = Budget(nodes="1", schedule="at noon", duration="1h")
+    view = cluster(pool("fine"), pool("held", budgets=(Budget(nodes="10%"), bad)))
+
+    found = misread(view)
+
+    assert list(found) == ["held"]
+    assert found["held"].startswith("Nothing is disrupted, because a budget cannot be read: budgets[1]: ")
