@@ -1,0 +1,280 @@
+"""Carrying out disruption: machines are closed, replacements come first, and what cannot end is undone."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from karpenter.api.domains import ALL_LABEL_RULES
+from karpenter.api.meta import Condition
+from karpenter.controllers.commands import PERIOD, Commands
+from karpenter.controllers.disruption import UNSYNCED, Disruption
+from karpenter.controllers.worker import Inline
+from karpenter.core.disruption.candidates import survey
+from karpenter.core.disruption.command import DRIFTED, EMPTY
+from karpenter.core.disruption.propose import Rules
+from karpenter.core.scheduling.intake.intake import Policy
+from karpenter.core.scheduling.problem import Options
+from karpenter.core.state.guards import Guards
+from karpenter.core.state.nodes import state_nodes
+from karpenter.core.state.store import Gone, Put
+from karpenter.kube.errors import Unreachable
+from karpenter.kube.transport import Request
+from karpenter.telemetry.metrics import Metrics
+from karpenter.telemetry.metrics import disruption as declared
+from tests.unit.controllers.shell import Shell
+from tests.unit.core.disruption.clusters import MARKET, NOW, decided, machine, pod, pool
+from tests.unit.telemetry.clocks import NOON
+
+if TYPE_CHECKING:
+    from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.disruption.command import Command
+    from karpenter.core.model.catalog import Catalog
+
+SWAPPED = Condition(type="Drifted", status="True", reason="ImageDrift", last_transition_time=NOW)
+COMPLETE = Condition(type="Initialized", status="True", reason="Initialized", last_transition_time=NOW)
+LOST = Unreachable("no", request=Request(method="PATCH", path="/"))
+
+
+class Shop:
+    """Sells what the tests of disruption sell."""
+
+    async def of(self, pools: Any) -> Catalog:
+        """Return what is sold."""
+        del pools
+        return MARKET
+
+
+class Stage(Shell):
+    """Machines, and who removes them."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(pool())
+        self.clock.seconds = (NOW - NOON).total_seconds()
+        for part in parts:
+            self.put(*(part if isinstance(part, list) else [part]))
+        self.store.complete = True
+        self.metrics = Metrics(clock=self.clock)
+        self.commands = Commands(
+            store=self.store,
+            performer=self.performer,
+            clock=self.clock,
+            metrics=self.metrics,
+            rules=ALL_LABEL_RULES,
+            promise=timedelta(seconds=20),
+        )
+        self.disruption = Disruption(
+            store=self.store,
+            performer=self.performer,
+            catalogs=Shop(),  # type: ignore[arg-type]
+            commands=self.commands,
+            worker=Inline(),
+            clock=self.clock,
+            metrics=self.metrics,
+            options=Options(),
+            policy=Policy(),
+            rules=Rules(),
+            buffered=frozenset,
+            deciding=asyncio.Lock(),
+        )
+
+    def proposed(self) -> tuple[Command, tuple[Candidate, ...]]:
+        """Return the first thing that is proposed, and the machines that it is about."""
+        view = self.store.view()
+        (command, *_) = decided(view).commands
+        found = survey(state_nodes(view), view, MARKET, Guards(view), NOW)
+        every = (*found.candidates, *found.eventual)
+        return command, tuple(each for each in every if each.name in command.candidates)
+
+    async def begin(self) -> bool:
+        """Begin what is proposed."""
+        command, candidates = self.proposed()
+        return await self.commands.begin(command, candidates, "a test's")
+
+    def finish_replacements(self) -> None:
+        """Let every replacement be complete."""
+        for begun in self.commands.under_way:
+            for name in begun.replacements:
+                claim = self.store.claim(name)
+                assert claim is not None
+                status = msgspec.structs.replace(
+                    claim.status, provider_id=f"kwok://{name}", node_name=name, conditions=(COMPLETE,)
+                )
+                self.put(msgspec.structs.replace(claim, status=status))
+
+
+def empty() -> Stage:
+    """Return a stage with a machine that nobody needs."""
+    return Stage(machine("idle"), machine("busy"), pod("web-1", "busy", cpu="3"))
+
+
+def drifted() -> Stage:
+    """Return a stage with a machine that has to be exchanged."""
+    return Stage(machine("old", conditions=(SWAPPED,)), pod("web-1", "old", cpu="3"))
+
+
+def test_an_empty_machine_is_closed_and_then_removed() -> None:
+    """It is closed and counts as leaving; with nothing to wait for, it goes at the next look."""
+
+    async def main() -> None:
+        stage = empty()
+        assert await stage.begin()
+        assert stage.store.marked == stage.commands.claims == {"idle"}
+        assert set(stage.performer.kinds) == {"Amend"}
+        assert await stage.commands.look() == PERIOD
+        assert {"DeleteObject", "Announce", "Count"} <= set(stage.performer.kinds)
+        assert stage.commands.under_way == []
+
+    asyncio.run(main())
+
+
+def test_a_machine_is_not_removed_by_two_commands() -> None:
+    """What one command is about another cannot be about."""
+
+    async def main() -> None:
+        stage = empty()
+        command, candidates = stage.proposed()
+        assert await stage.commands.begin(command, candidates, "first")
+        assert not await stage.commands.begin(command, candidates, "second")
+
+    asyncio.run(main())
+
+
+def test_a_replacement_comes_first() -> None:
+    """Nothing goes before what replaces it is complete; until then it says that others wait for it."""
+
+    async def main() -> None:
+        stage = drifted()
+        assert stage.proposed()[0].reason == DRIFTED
+        assert await stage.begin()
+        assert "CreateClaim" in stage.performer.kinds
+        await stage.commands.look()
+        assert stage.performer.kinds == ["Announce"]
+        stage.finish_replacements()
+        stage.clock.seconds += 30.0
+        await stage.commands.look()
+        assert "DeleteObject" in stage.performer.kinds
+        assert list(stage.commands.start_ups) == [timedelta(seconds=30)]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("how", ["the replacement is gone", "the replacement takes too long"])
+def test_what_cannot_be_finished_is_undone(how: str) -> None:
+    """Machines are opened again, count as staying, and the failure is counted."""
+
+    async def main() -> None:
+        stage = drifted()
+        assert await stage.begin()
+        (begun,) = stage.commands.under_way
+        if "gone" in how:
+            replacement = stage.store.claim(begun.replacements[0])
+            assert replacement is not None
+            stage.store.apply(Gone(replacement))
+        else:
+            stage.clock.seconds += 601.0
+        await stage.commands.look()
+        assert stage.commands.under_way == []
+        assert stage.store.marked == frozenset()
+        labels = {"decision": "replace", "reason": "drifted", "consolidation_type": "replace"}
+        assert stage.metrics[declared.QUEUE_FAILURES].value(**labels) == 1.0
+
+    asyncio.run(main())
+
+
+def test_what_cannot_be_begun_is_given_up() -> None:
+    """A command whose machines cannot be closed, are gone, or whose pool is gone is not begun."""
+
+    async def main() -> None:
+        stage = empty()
+        stage.performer.error = LOST
+        assert not await stage.begin()
+        stage.performer.error = None
+        command, candidates = stage.proposed()
+        stage.drop(*machine("idle"))
+        assert not await stage.commands.begin(command, candidates, "a machine that is gone")
+
+        stage = drifted()
+        command, candidates = stage.proposed()
+        stage.drop(pool())
+        assert not await stage.commands.begin(command, candidates, "a pool that is gone")
+        assert stage.store.marked == frozenset()
+
+    asyncio.run(main())
+
+
+def test_a_failure_only_delays() -> None:
+    """A command that fails on its way is tried again at the next look."""
+
+    async def main() -> None:
+        stage = empty()
+        assert await stage.begin()
+        stage.performer.error = LOST
+        assert await stage.commands.look() == PERIOD
+        assert len(stage.commands.under_way) == 1
+        stage.performer.error = None
+        await stage.commands.look()
+        assert stage.commands.under_way == []
+
+    asyncio.run(main())
+
+
+def test_a_pass_proposes_waits_looks_again_and_begins() -> None:
+    """An empty machine is announced, looked at again after a while, and begun; the decision is counted."""
+
+    async def main() -> None:
+        stage = empty()
+        before = stage.clock.seconds
+        assert await stage.disruption.look() == 0.0
+        assert stage.clock.seconds - before >= 15.0
+        assert stage.commands.claims == {"idle"}
+        labels = {"decision": "delete", "reason": EMPTY.lower(), "consolidation_type": "empty"}
+        assert stage.metrics[declared.DECISIONS].value(**labels) == 1.0
+
+    asyncio.run(main())
+
+
+def test_nothing_is_decided_before_all_is_known() -> None:
+    """A state that lacks something is no ground for a decision."""
+
+    async def main() -> None:
+        stage = empty()
+        stage.store.complete = False
+        assert await stage.disruption.look() == UNSYNCED
+        assert stage.performer.kinds == []
+
+    asyncio.run(main())
+
+
+def test_a_node_that_nobody_remembers_closing_is_opened() -> None:
+    """After a restart no command is known, so what was closed by one is opened again."""
+
+    async def main() -> None:
+        stage = Stage(machine("busy"), pod("web-1", "busy", cpu="3"))
+        node = stage.store.node("busy")
+        claim = stage.store.claim("busy")
+        assert node is not None
+        assert claim is not None
+        stage.store.apply(
+            Put(
+                msgspec.structs.replace(
+                    claim,
+                    status=msgspec.structs.replace(
+                        claim.status,
+                        conditions=(
+                            *claim.status.conditions,
+                            Condition(type="DisruptionReason", status="True", reason="Empty"),
+                        ),
+                    ),
+                )
+            )
+        )
+        await stage.disruption.look()
+        amended = [each for each in stage.performer.effects if "given up" in getattr(each, "because", "")]
+        assert amended
+
+    asyncio.run(main())
