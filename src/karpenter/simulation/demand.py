@@ -34,8 +34,7 @@ LIMITED: Final = "limited"
 
 _DAY: Final = 86400.0
 _MOST: Final = 30
-_FEW: Final = 6
-"""Replicas of a Deployment at its height, in large clusters and in small ones."""
+"""Replicas of a Deployment at its height."""
 
 _CORES: Final = 6
 """Cores that an average machine has."""
@@ -50,11 +49,11 @@ def wishes(chance: Random, seconds: float, machines: int) -> list[Wish]:
     found: list[Wish] = [*pools]
     if chance.random() < 0.5:  # noqa: PLR2004  half of all clusters
         found.append(AddDaemon(at=0.0, name="agent", milli=chance.choice((50, 100))))
-    count = chance.randint(1, 4) if machines <= _LARGEST else machines // 4
-    cores = 3 * _CORES * machines / count
+    count = chance.randint(1, min(4, machines + 1)) if machines <= _LARGEST else machines // 4
+    cores, most = 3 * _CORES * machines / count, min(2 * machines + 1, _MOST)
     for number in range(count):
         height = cores * chance.uniform(0.1, 1.0)
-        found += _deployment(chance, f"app-{number}", seconds, height, limited=len(pools) > 1)
+        found += _deployment(chance, f"app-{number}", seconds, (height, most), limited=len(pools) > 1)
     for number in range(chance.choice((0, 0, 1, 2))):
         at = chance.uniform(0, seconds * 0.8)
         found.append(
@@ -100,9 +99,13 @@ def _pools(chance: Random) -> list[AddPool]:
     return found
 
 
-def _deployment(chance: Random, name: str, seconds: float, cores: float, *, limited: bool) -> list[Wish]:
+def _deployment(
+    chance: Random, name: str, seconds: float, height: tuple[float, int], *, limited: bool
+) -> list[Wish]:
+    """Return a Deployment that needs so many cores at its height, in at most so many pods, and its life."""
+    cores, most = height
     milli = chance.choice((100, 250, 500, 1000, 1500, 3000))
-    replicas = min(max(1, round(cores * 1000 / milli)), _MOST if cores > _CORES * _LARGEST else _FEW)
+    replicas = min(max(1, round(cores * 1000 / milli)), most)
     kinds = ("plain", "plain", "zoned", "spread", "apart", "kept", "guarded")
     kind = chance.choice((*kinds, "limited", "limited") if limited else kinds)
     hostname, zone = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
