@@ -9,6 +9,7 @@ while; until then it costs one blocked task and no memory.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hmac
 import secrets
 import ssl
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 _KEPT_HEADERS = ("accept", "content-type", "user-agent", "impersonate-user")
+_WORTH_PACKING = 128 * 1024
+"""Bytes from which on a body is compressed for clients that can unpack it."""
+
 _STUCK_AFTER = 60.0
 """Seconds for which a write may wait for a client that does not read."""
 
@@ -88,7 +92,11 @@ class HttpFront:
         answer = await self.server.answer(request)
         if isinstance(answer, Watch):
             return await _stream(incoming, answer)
-        return _answer(answer)
+        outgoing = _answer(answer)
+        if len(answer.body) > _WORTH_PACKING and "gzip" in incoming.headers.get("accept-encoding", ""):
+            outgoing.body = await asyncio.to_thread(gzip.compress, answer.body, 1, mtime=0)
+            outgoing.headers["content-encoding"] = "gzip"
+        return outgoing
 
     def _knows(self, header: str) -> bool:
         scheme, _, given = header.partition(" ")

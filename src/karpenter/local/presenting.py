@@ -74,7 +74,13 @@ def as_yaml(response: Response) -> Response:
 def list_raw(kind: str, api_version: str, meta: dict[str, Any], items: Iterable[bytes]) -> bytes:
     """Return a list object around encoded items."""
     head = {"kind": kind, "apiVersion": api_version, "metadata": meta}
-    return b"".join((msgspec.json.encode(head)[:-1], b',"items":[', b",".join(items), b"]}"))
+    opened = msgspec.json.encode(head)[:-1] + b',"items":['
+    parts = list(items)
+    if not parts:
+        return opened + b"]}"
+    parts[0] = opened + parts[0]
+    parts[-1] += b"]}"
+    return b",".join(parts)  # one copy: a list may have tens of megabytes
 
 
 def warnings(sentences: Iterable[str]) -> Pairs:

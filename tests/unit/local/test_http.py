@@ -108,3 +108,22 @@ async def test_a_kubeconfig_holds_all_that_is_needed(tmp_path: Path) -> None:
         "certificate-authority-data": "Q0E=",
     }
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_long_answers_are_compressed_for_those_who_can_unpack_them() -> None:
+    """A long body comes compressed if the client says that it may; short ones never do."""
+    async with running() as (_, session):
+        for number in range(3):
+            made = configmap(f"m{number}", data={"text": "x" * 100_000})
+            async with session.post(CONFIGMAPS, json=made) as answer:
+                assert answer.status == 201
+        bodies = []
+        for accepted, encoding in (("gzip", "gzip"), ("identity", None)):
+            async with session.get(CONFIGMAPS, headers={"accept-encoding": accepted}) as answer:
+                assert answer.headers.get("content-encoding") == encoding
+                bodies.append(await answer.read())
+        async with session.get(f"{CONFIGMAPS}/m0", headers={"accept-encoding": "gzip"}) as answer:
+            assert "content-encoding" not in answer.headers
+
+    assert bodies[0] == bodies[1]
+    assert len(bodies[0]) > 300_000
