@@ -91,14 +91,9 @@ def simulate(  # noqa: PLR0917  click hands over options by name
 
     Exits 0 only if nothing was violated, and tells the shortest story of what was.
     """
-    from karpenter.operator.settings import SettingError, parse_settings  # noqa: PLC0415  help answers at once
-    from karpenter.simulation.script import write  # noqa: PLC0415  as above
+    from karpenter.simulation.script import write  # noqa: PLC0415  help answers at once
 
-    try:
-        settings = dict(each.split("=", 1) for each in given if "=" in each)
-        parse_settings(settings)
-    except SettingError as error:
-        raise Refused(str(error)) from None
+    settings = _settings(given)
     scripts = (write(seed, hours=hours, severity=faults, machines=machines) for seed in seeds)
     outcomes = list(_lives(scripts, settings, story=story, total=len(seeds)))
     if output.form == "json":
@@ -106,6 +101,20 @@ def simulate(  # noqa: PLR0917  click hands over options by name
     else:
         click.echo(_summary(outcomes))
     sys.exit(1 if any(each.violations for each in outcomes) else 0)
+
+
+def _settings(given: tuple[str, ...]) -> dict[str, str]:
+    from karpenter.operator.settings import SettingError, parse_settings  # noqa: PLC0415  as above
+
+    for each in given:
+        if "=" not in each:
+            raise Refused(f"--set: {each!r} is not NAME=VALUE")
+    settings = dict(each.split("=", 1) for each in given)
+    try:
+        parse_settings(settings)
+    except SettingError as error:
+        raise Refused(str(error)) from None
+    return settings
 
 
 def _lives(
