@@ -19,6 +19,7 @@ import msgspec
 from benchmarks.table import Table, count, seconds
 from benchmarks.workloads.fleets import NOW, bound, carried_out, machine, market, pods_of, pool_of
 from benchmarks.workloads.waves import bill, rules_of
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.disruption.propose import propose
 from karpenter.core.scheduling.intake.intake import Policy, take_in
 from karpenter.core.scheduling.problem import Options
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.propose import Rules
     from karpenter.core.state.view import ClusterView
 
-PODS: Final = 1600
+PODS: Final = 500
 """How many pods there are at noon."""
 
-STEP: Final = 10
+STEP: Final = 30
 """Minutes between two changes of the load."""
 
 _NIGHT: Final = 0.45
@@ -45,6 +46,8 @@ _LOOKS: Final = 3
 
 _WEIGHT: Final = 3
 _DAY: Final = 24 * 60
+_PRICES: Final = (0.03, 0.06)
+"""Other prices of an eviction (the setting eviction-price)."""
 
 
 class Day(NamedTuple):
@@ -61,7 +64,11 @@ class Day(NamedTuple):
 
 def suite(pods: int = PODS, step: int = STEP) -> Table:
     """Return what a day costs, in money and in evictions."""
-    found = {strategy: day(rules_of(strategy), pods=pods, step=step) for strategy in ("global", "classic")}
+    every = {"classic": rules_of("classic"), "global": rules_of("global")}
+    for price in _PRICES:
+        payback = Payback(eviction_price=price)
+        every[f"global, ${price:g} a pod"] = msgspec.structs.replace(every["global"], payback=payback)
+    found = {name: day(rules, pods=pods, step=step) for name, rules in every.items()}
     base = found["classic"]
     rows = [
         (

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.simulate import Simulator
     from karpenter.core.disruption.sweep import Swept
 
-_SMALL: Final = 40
+_SMALL: Final = 12
 """Up to so many candidates the classic search is asked as well."""
 
 _GROUPS: Final = (2, 3, 5, 8, 13, 21)
