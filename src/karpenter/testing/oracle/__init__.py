@@ -7,7 +7,7 @@ first that takes it gets it. A pod that nobody takes gives up one preference and
 again, and in the end goes to the back of the queue, until a whole round brings nothing.
 Whatever can be worked out from what has been placed is worked out anew each time.
 
-Where upstream leaves an answer to chance, or gives one that is known to be wrong, the
+Where the contract leaves an answer to chance, or has one that is known to be wrong, the
 oracle says what we mean instead:
 
 - a pool's limits count the machines of this run, each as what it would be bought as, and
