@@ -126,10 +126,10 @@ class Disruption:
 
     def _lull(self) -> tuple[object, ...]:
         """Return what has to change before another look is worth it."""
-        now, budgets = self._clock.now(), self._store.view().disruption_budgets
+        now = self._clock.now()
         return (
             self._store.stamp,
-            id(budgets),
+            self._store.view().disruption_budgets,  # itself: an address may be another's by the next look
             self._store.nominated(now),
             self._buffered(),
             self._resting(now),
