@@ -50,7 +50,8 @@ def wishes(chance: Random, seconds: float, machines: int) -> list[Wish]:
     if chance.random() < 0.5:  # noqa: PLR2004  half of all clusters
         found.append(AddDaemon(at=0.0, name="agent", milli=chance.choice((50, 100))))
     count = chance.randint(1, min(4, machines + 1)) if machines <= _LARGEST else machines // 4
-    cores, most = 3 * _CORES * machines / count, min(2 * machines + 1, _MOST)
+    share = 3.0 if machines <= _LARGEST else 2.4  # not everything is at its height at once
+    cores, most = share * _CORES * machines / count, min(2 * machines + 1, _MOST)
     for number in range(count):
         height = cores * chance.uniform(0.1, 1.0)
         found += _deployment(chance, f"app-{number}", seconds, (height, most), limited=len(pools) > 1)

@@ -45,7 +45,7 @@ VOLUMES: Final = "volumes"
 
 _FLEET: Final = Fleet(heartbeat=30.0, lease_seconds=100)
 _LARGE: Final = 20
-_LARGE_FLEET: Final = Fleet(heartbeat=300.0, lease_seconds=1000)
+_LARGE_FLEET: Final = Fleet(heartbeat=900.0, lease_seconds=3000)
 """Kubelets of large clusters are heard of less often, so that a day passes in seconds."""
 
 _BEHAVIOUR: Final = Behaviour(launch=2.0, shutdown=3.0, jitter=0.5)
