@@ -19,7 +19,7 @@ from karpenter.simulation.script import Script, write
 from karpenter.simulation.story import tell
 from karpenter.simulation.wishes import AddPool, Deploy
 
-LIVES: Final = 60
+LIVES: Final = 40
 TOGETHER: Final = 5
 HOURS: Final = 0.05
 
