@@ -1,13 +1,23 @@
 """
-What every test run needs to know: whether the real control plane is there.
+What every test run needs: whether the real control plane is there, and logs as nobody has set them up.
 
 Tests marked ``controlplane`` run when its binaries are found; otherwise they are left out, and the run says
 so.
 """
 
+from collections.abc import Iterator
+
 import pytest
+import structlog
 
 from karpenter.local.real.binaries import BinariesMissing, find_binaries
+
+
+@pytest.fixture(autouse=True)
+def _logs_of_nobody() -> Iterator[None]:
+    """Forget how a command that a test ran has set up logging, which holds for the whole process."""
+    yield
+    structlog.reset_defaults()
 
 
 def _missing() -> str:
