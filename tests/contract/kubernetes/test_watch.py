@@ -193,14 +193,15 @@ def test_a_watch_ends_after_its_timeout(api: Api) -> None:
 
 
 def test_a_bookmark_before_the_end(api: Api) -> None:
-    """A watch that allows bookmarks gets one before its timeout, at a version to resume from."""
+    """A watch that allows bookmarks gets at least one before its timeout, at a version to resume from."""
     with api.watch(
         "secrets", resourceVersion=revision(api), timeoutSeconds=3, allowWatchBookmarks="true"
     ) as watch:
         made = api.make("secrets", secret("a"))
-        added, bookmark = watch.rest()
+        *others, bookmark = watch.rest()
 
-    assert (added["type"], bookmark["type"]) == ("ADDED", "BOOKMARK")
+    assert sorted({event["type"] for event in others}) in (["ADDED"], ["ADDED", "BOOKMARK"])
+    assert bookmark["type"] == "BOOKMARK"
     assert (bookmark["object"]["kind"], bookmark["object"]["apiVersion"]) == ("Secret", "v1")
     assert version_of(bookmark["object"]) >= version_of(made)
 
