@@ -8,7 +8,7 @@ what spread and affinity permit is asked per kind of node and per state, not per
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -53,28 +53,40 @@ class Stepper:
 class _Row:
     """Claims in one state, and how many pods each has; gives out the emptiest, the first of equals."""
 
-    __slots__ = ("_best", "_claims", "_fresh", "_late", "_pods")
+    __slots__ = ("_best", "_claims", "_fresh", "_held", "_late", "_pods")
 
     def __init__(self) -> None:
         self._claims = np.zeros(0, np.int64)
         self._pods = np.zeros(0, np.int64)
+        self._held: dict[int, int] = {}
+        """Claims that came one by one, and their pods."""
+
         self._late: list[tuple[int, int]] = []
-        """Claims that came one by one, as a heap: pods, then claim."""
+        """The same as a heap, pods first; what is not held any more is dropped when it comes up."""
 
         self._best: tuple[int, int] | None = None
         self._fresh = True
         """Whether the best is known, or must be looked for."""
 
     def add(self, claims: NDArray[np.int64], pods: NDArray[np.int64]) -> None:
-        """Put more claims in the row; they are opened later than all in it."""
+        """Put more claims in the row; they are opened later than all that came like this."""
         if len(self._claims):
             claims, pods = np.concatenate([self._claims, claims]), np.concatenate([self._pods, pods])
         self._claims, self._pods, self._fresh = claims, pods, False
 
     def put(self, claim: int, pods: int) -> None:
         """Put one claim in the row, whenever it was opened."""
+        self._held[claim] = pods
         heappush(self._late, (pods, claim))
         self._fresh = False
+
+    def take(self, claim: int) -> None:
+        """Remove a claim, if it is there."""
+        self._fresh = False
+        if self._held.pop(claim, None) is None:
+            position = int(np.searchsorted(self._claims, claim))
+            if position < len(self._claims) and self._claims[position] == claim:
+                self._pods[position] = _TAKEN
 
     def emptiest(self) -> tuple[int, int] | None:
         """Return the pods and the number of the emptiest claim."""
@@ -83,7 +95,10 @@ class _Row:
         return self._best
 
     def _find(self) -> tuple[int, int] | None:
-        found = self._late[0] if self._late else None
+        late = self._late
+        while late and self._held.get(late[0][1]) != late[0][0]:
+            heappop(late)
+        found = late[0] if late else None
         if len(self._claims):
             position = int(self._pods.argmin())
             pods = int(self._pods[position])
@@ -91,22 +106,6 @@ class _Row:
                 first = (pods, int(self._claims[position]))
                 return first if found is None or first < found else found
         return found
-
-    def take(self, claim: int) -> None:
-        """Remove the emptiest claim, which is `claim`."""
-        self._fresh = False
-        if self._late and self._late[0][1] == claim:
-            heappop(self._late)
-        else:
-            self._pods[self._pods.argmin()] = _TAKEN
-
-    def forget(self, claim: int) -> None:
-        """Remove any claim, if it is there."""
-        self._fresh = False
-        self._pods[self._claims == claim] = _TAKEN
-        if any(each == claim for _, each in self._late):
-            self._late = [each for each in self._late if each[1] != claim]
-            heapify(self._late)
 
 
 class _Front:
@@ -190,7 +189,7 @@ class _Front:
         """Take note of claims that have changed through another reading of the same pods."""
         for claim in sorted(set(self._changes[self._heard :])):
             for row in self._rows.values():
-                row.forget(claim)
+                row.take(claim)
             if not self._is_closed(claim):
                 claims = self._run.claims
                 self._row(int(claims.state[claim])).put(claim, int(claims.pods[claim]))
