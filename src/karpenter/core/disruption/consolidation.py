@@ -128,9 +128,7 @@ class Consolidation:
         all_spot = all(c.node.labels.get(CAPACITY_TYPE) == SPOT for c in candidates)
         spot_again = all_spot and any(prices.allows(node, SPOT) for node in replacements)
         if spot_again and not self._spot_to_spot:
-            return Refused(
-                "SpotToSpotDisabled", "replacing spot by spot needs the gate SpotToSpotConsolidation"
-            )
+            return _SPOT_CLOSED
         if len(replacements) > 1:
             return _several(replacements, before)
         (node,) = replacements

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.problem import Options, Pool
     from karpenter.core.state.view import ClusterView
 
-PROVISIONED: Final = "provisioned"
 NO_PROMISES: Final[Mapping[str, Promise]] = MappingProxyType({})
 
 

@@ -23,8 +23,6 @@ from karpenter.local.aws.releases import FIRST, images_of, released
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import boto3
-
     from karpenter.local.aws.account import Account
 
 DISCOVERY: Final = "karpenter.sh/discovery"
@@ -161,8 +159,3 @@ class Estate:
         self._ec2.create_tags(
             Resources=[resource], Tags=[{"Key": key, "Value": value} for key, value in tags.items()]
         )
-
-
-def clients_of(session: boto3.Session, endpoint: str) -> dict[str, Any]:
-    """Return the clients that build an estate."""
-    return {name: session.client(name, endpoint_url=endpoint) for name in ("ec2", "iam", "eks")}

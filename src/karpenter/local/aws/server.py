@@ -61,7 +61,3 @@ class EmbeddedAws:
     def obey(self, control: Control) -> None:
         """Let a hand command this AWS over HTTP."""
         self._front.routes.control = control
-
-    def close_account(self, account: Account) -> None:
-        """Forget an account."""
-        ACCOUNTS.pop(account.number, None)

@@ -9,6 +9,7 @@ room, and hands out samples when Prometheus asks. It belongs to one event loop a
 """
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +44,7 @@ class WrongLabels(TypeError):  # noqa: N818  says what is wrong
         self.metric = metric
 
 
-class Instrument:
+class Instrument(ABC):
     """Numbers by label values."""
 
     last_label: ClassVar[str] = ""
@@ -54,13 +55,13 @@ class Instrument:
         self.labels = labels
         self._names = frozenset(labels)
 
+    @abstractmethod
     def samples(self) -> Iterator[Sample]:
         """Yield what there is to show."""
-        raise NotImplementedError
 
+    @abstractmethod
     def seed(self, values: Values) -> None:
         """Show a series from the start, at zero."""
-        raise NotImplementedError
 
     def _key(self, given: Mapping[str, str]) -> Values:
         if given.keys() != self._names:
