@@ -24,9 +24,11 @@ from karpenter.simulation.wishes import (
     RunJob,
     Scale,
 )
-from karpenter.simulation.world import CLASS, VOLUMES
+from karpenter.simulation.world import VOLUMES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from karpenter.kube.target import Plain
     from karpenter.simulation.wishes import Wish
     from karpenter.simulation.world import World
@@ -46,7 +48,7 @@ async def _grant(world: World, wish: Wish) -> None:  # noqa: C901  one case for 
     client = world.client
     match wish:
         case AddPool():
-            await client.create(NodePool, pool_body(wish))
+            await client.create(NodePool, pool_body(wish, world.sky.node_class))
         case Deploy():
             await client.create(Deployment, deployment_body(wish), namespace=NAMESPACE)
             if wish.min_available is not None:
@@ -77,7 +79,7 @@ async def _patch(world: World, kind: type[Deployment], name: str, change: Plain)
     await world.client.patch(kind, name, MergePatch(change), namespace=NAMESPACE)
 
 
-def pool_body(wish: AddPool) -> Plain:
+def pool_body(wish: AddPool, node_class: Mapping[str, str]) -> Plain:
     """Return a NodePool."""
     wanted = {
         "kubernetes.io/os": ["linux"],
@@ -85,7 +87,7 @@ def pool_body(wish: AddPool) -> Plain:
         "karpenter.sh/capacity-type": [*wish.capacity_types],
     }
     template: Plain = {
-        "nodeClassRef": CLASS,
+        "nodeClassRef": dict(node_class),
         "requirements": [{"key": key, "operator": "In", "values": values} for key, values in wanted.items()],
         "expireAfter": wish.expire_after,
     }

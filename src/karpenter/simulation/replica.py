@@ -8,27 +8,21 @@ anybody.
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from karpenter.base.aio.bucket import TokenBucket
-from karpenter.cloud.kwok import KwokProvider
-from karpenter.cloud.kwok.seams import ObjectClasses
 from karpenter.kube.client import Client
 from karpenter.kube.inprocess import InProcess
-from karpenter.operator.doors import Objects
 from karpenter.operator.wiring import Operator, Parts
 from karpenter.simulation.clock import WrongClock
 from karpenter.simulation.wire import Wire
 
 if TYPE_CHECKING:
     from karpenter.base.clock import Clock
-    from karpenter.cloud.kwok import KwokCloud
     from karpenter.kube.transport import Handler
     from karpenter.operator.settings import Settings
+    from karpenter.simulation.sky import Sky
     from karpenter.simulation.wire import Heard
-
-CLUSTER: Final = "simulation"
-"""The name under which machines are tagged."""
 
 
 class Replica:
@@ -37,7 +31,7 @@ class Replica:
     def __init__(
         self,
         server: Handler,
-        cloud: KwokCloud,
+        sky: Sky,
         *,
         name: str,
         clock: Clock,
@@ -53,11 +47,11 @@ class Replica:
         client = Client(
             self.wire, chance=chance, bucket=TokenBucket(rate=1e9, burst=1e9), manager="karpenter"
         )
-        provider = KwokProvider(cloud, classes=ObjectClasses(Objects(client)), cluster=CLUSTER)
+        self._account = sky.open(client, clock=self.clock, chance=chance, wire=self.wire)
         self.operator = Operator(
             Parts(
                 client=client,
-                cloud=provider,
+                cloud=self._account.provider,
                 settings=settings,
                 clock=self.clock,
                 chance=chance,
@@ -67,9 +61,11 @@ class Replica:
 
     async def start(self) -> None:
         """Begin to work. May take long, where the wire is bad."""
+        await self._account.begin()
         await self.operator.__aenter__()
 
     async def kill(self) -> None:
         """End at once."""
         self.wire.sever()
+        self._account.end()
         await self.operator.__aexit__(None, None, None)

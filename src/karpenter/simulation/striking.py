@@ -6,47 +6,27 @@ import asyncio
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from karpenter.cloud.errors import CloudUnreachable, LaunchFailed
-from karpenter.cloud.kwok import Fail, Hang, LoseAnswer, NeverJoin, Slow
-from karpenter.cloud.kwok.joining import SCHEME
 from karpenter.simulation.mishaps import (
     BadCalls,
-    BadCloud,
-    BadLaunch,
     Crash,
     CutWatches,
-    Drift,
     HoldWatches,
-    LoseMachine,
     SecondLeader,
-    SellOut,
     SilenceNode,
     TellTwice,
     WrongTime,
 )
-from karpenter.simulation.replica import CLUSTER
 from karpenter.simulation.wire import Weather
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from karpenter.cloud.kwok.faults import Call, Fault
     from karpenter.simulation.mishaps import Mishap
     from karpenter.simulation.replica import Replica
     from karpenter.simulation.world import World
 
-_LAUNCHES: dict[str, Fault] = {
-    "fail": Fail(LaunchFailed("the simulation says no")),
-    "hang": Hang(),
-    "lose": LoseAnswer(),
-    "lose and hang": LoseAnswer(hangs=True),
-    "slow": Slow(60.0),
-    "never join": NeverJoin(),
-}
 _AFTERMATH = 60.0
 """Seconds after which nothing is left of a second leader's doings."""
-
-_CHANGES = frozenset({"launch", "terminate"})
 
 
 class Fate:
@@ -56,26 +36,16 @@ class Fate:
         self._world = world
         self._tasks: set[asyncio.Task[None]] = set()
         self._silent: set[str] = set()
-        self._bad_cloud: tuple[float, Random] | None = None
-        world.cloud.control.follow(self._rule)
 
     def strike(self, mishap: Mishap) -> None:  # noqa: C901, PLR0912  one case for every mishap
         """Let one mishap happen; what lasts ends by itself."""
         world, leader = self._world, self._world.leader
         now = asyncio.get_running_loop().time()
         match mishap:
-            case SellOut(zone=zone, seconds=seconds):
-                world.cloud.control.sell_out(zone=zone)
-                self._later(seconds, lambda: world.cloud.control.restock(zone=zone))
-            case BadLaunch(kind=kind, count=count):
-                world.cloud.control.next("launch", *[_LAUNCHES[kind]] * count)
-            case LoseMachine() | Drift():
-                self._machine(mishap)
+            case _ if world.sky.strike(mishap, self._later):
+                return
             case SilenceNode(pick=pick, seconds=seconds):
                 self._silence(pick, seconds)
-            case BadCloud(seconds=seconds, share=share):
-                self._bad_cloud = (share, self._dice(mishap))
-                self._later(seconds, self._good_cloud)
             case CutWatches(forgotten=forgotten):
                 if forgotten:
                     world.cluster.server.store.compact()
@@ -105,7 +75,7 @@ class Fate:
     def relent(self) -> None:
         """Let everything be well from now on."""
         world = self._world
-        world.cloud.control.behave()
+        world.sky.relent()
         for replica in world.replicas:
             replica.wire.calm()
             replica.clock.ahead = 0.0
@@ -118,42 +88,6 @@ class Fate:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _rule(self, call: Call) -> Fault | None:
-        leader = self._world.leader
-        if leader is not None and call.method in _CHANGES:
-            match leader.wire.count():
-                case "before":
-                    return Hang()
-                case "after":
-                    return LoseAnswer(hangs=True)
-        if self._bad_cloud is not None and call.method != "interruptions":
-            share, chance = self._bad_cloud
-            if chance.random() < share:
-                lost = LaunchFailed if call.method == "launch" else CloudUnreachable
-                return Fail(lost("the simulation says no"))
-        return None
-
-    def _good_cloud(self) -> None:
-        self._bad_cloud = None
-
-    def _machine(self, mishap: LoseMachine | Drift) -> None:
-        control = self._world.cloud.control
-        machines = control.machines(CLUSTER)
-        if not machines:
-            return
-        chosen = machines[int(mishap.pick * len(machines))].provider_id
-        node = chosen.removeprefix(SCHEME)
-        match mishap:
-            case Drift():
-                control.drift(chosen)
-            case LoseMachine(announced=True):
-                self._world.doomed.add(chosen)
-                control.interrupt(chosen)
-            case LoseMachine():
-                if node in self._world.cluster.fleet.nodes:
-                    self._world.cluster.fleet.make(node, "dead")
-                control.kill(chosen)
 
     def _silence(self, pick: float, seconds: float) -> None:
         nodes = sorted(self._world.cluster.fleet.nodes)

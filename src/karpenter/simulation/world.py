@@ -1,5 +1,5 @@
 """
-A whole world in one event loop: the embedded cluster, the cloud in memory, and one operator or two.
+A whole world in one event loop: the embedded cluster, a cloud, and one operator or two.
 
 Runs under the virtual clock. Operators come and go while the rest goes on; the mirror sees every write.
 """
@@ -7,39 +7,30 @@ Runs under the virtual clock. Operators come and go while the rest goes on; the 
 from __future__ import annotations
 
 import asyncio
-from functools import cache
-from random import Random
 from typing import TYPE_CHECKING, Final, Self
 
-import msgspec
-
 from karpenter.api.crd.definitions import DEFINITIONS, render
-from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.storage import StorageClass
 from karpenter.base.aio.virtual import VirtualClock
-from karpenter.cloud.catalogs.load import load_catalog
-from karpenter.cloud.kwok import Behaviour, KwokCloud
-from karpenter.cloud.kwok.seams import ObjectNodes
 from karpenter.kube.target import untyped
 from karpenter.local.cluster import LocalCluster
 from karpenter.local.kubelet.settings import Settings as Fleet
-from karpenter.operator.doors import Objects
 from karpenter.operator.settings import parse_settings
+from karpenter.simulation.kwok import KwokSky
 from karpenter.simulation.mirror import Mirror
 from karpenter.simulation.replica import Replica
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from karpenter.core.model.catalog import Catalog
-    from karpenter.local.kubelet.fleet import Fleet as Kubelets
+    from karpenter.simulation.sky import Sky
     from karpenter.simulation.wire import Heard
 
 _DEFINITIONS: Final = untyped(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", kind="CustomResourceDefinition", namespaced=False
 )
-CLASS: Final = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 VOLUMES: Final = "volumes"
 """The storage class of volumes that are made where their first pod runs."""
 
@@ -47,33 +38,6 @@ _FLEET: Final = Fleet(heartbeat=30.0, lease_seconds=100)
 _LARGE: Final = 20
 _LARGE_FLEET: Final = Fleet(heartbeat=900.0, lease_seconds=3000)
 """Kubelets of large clusters are heard of less often, so that a day passes in seconds."""
-
-_BEHAVIOUR: Final = Behaviour(launch=2.0, shutdown=3.0, jitter=0.5)
-
-_SIZES: Final = ("1x", "2x", "4x", "8x")
-
-
-@cache
-def _catalog() -> Catalog:
-    """Return the small machines of one sort: enough to choose among, and quick to choose from."""
-    whole = load_catalog("kwok")
-    types = [kind for kind in whole.types if kind.name.endswith("-amd64-linux")]
-    small = tuple(kind for kind in types if kind.name.split("-")[1] in _SIZES)
-    return msgspec.structs.replace(whole, types=small)
-
-
-class _Nodes(ObjectNodes):
-    """Machines in the cluster: each has a kubelet, which dies with it."""
-
-    def __init__(self, objects: Objects, fleet: Kubelets) -> None:
-        super().__init__(objects)
-        self._fleet = fleet
-
-    async def delete_node(self, name: str) -> None:
-        """Let the kubelet be dead, and ask for the deletion of its Node."""
-        if name in self._fleet.nodes:
-            self._fleet.make(name, "dead")
-        await super().delete_node(name)
 
 
 class World:
@@ -86,8 +50,9 @@ class World:
         machines: int = 1,
         settings: Mapping[str, str] | None = None,
         heard: Heard | None = None,
+        sky: Callable[[World], Sky] = KwokSky,
     ) -> None:
-        """`machines` says about how many there will be."""
+        """`machines` says about how many there will be; `sky` makes the cloud."""
         self.clock = VirtualClock()
         self.seed = seed
         self.settings = parse_settings(dict(settings or {}))
@@ -97,14 +62,6 @@ class World:
         )
         self.cluster.server.store.journal = self.mirror
         self.client = self.cluster.client
-        self.catalog = _catalog()
-        self.cloud = KwokCloud(
-            self.catalog,
-            nodes=_Nodes(Objects(self.cluster.connect("kwok")), self.cluster.fleet),
-            clock=self.clock,
-            chance=Random(f"{seed}/cloud"),  # noqa: S311  a simulation's dice
-            behaviour=_BEHAVIOUR,
-        )
         self.replicas: list[Replica] = []
         self._heard = heard or (lambda _request, _response: None)
         self._starting: dict[str, asyncio.Task[None]] = {}
@@ -115,11 +72,13 @@ class World:
         self.contested_until = 0.0
         """When two operators at a time cannot matter any longer."""
 
+        self.sky = sky(self)
+
     async def __aenter__(self) -> Self:
         await self.cluster.__aenter__()
         for each in DEFINITIONS:
             await self.client.create(_DEFINITIONS, render(each))
-        await self.client.create(KWOKNodeClass, {"metadata": {"name": "default"}})
+        await self.sky.begin(self)
         volumes = {
             "metadata": {"name": VOLUMES},
             "provisioner": "ebs.csi.aws.com",
@@ -133,8 +92,13 @@ class World:
     ) -> None:
         for each in tuple(self.replicas):
             await self.kill(each)
-        await self.cloud.close()
+        await self.sky.end()
         await self.cluster.__aexit__(kind, error, trace)
+
+    @property
+    def catalog(self) -> Catalog:
+        """What the cloud sells."""
+        return self.sky.catalog
 
     @property
     def leader(self) -> Replica | None:
@@ -156,7 +120,7 @@ class World:
         self._born += 1
         replica = Replica(
             self.cluster.server,
-            self.cloud,
+            self.sky,
             name=f"{self.seed}/operator-{self._born}",
             clock=self.clock,
             settings=self.settings,

@@ -17,7 +17,7 @@ from karpenter.cloud.interface import Machine
 from karpenter.cloud.kwok.cloud import Instance
 from karpenter.kube.target import target_of
 from karpenter.kube.transport import Request, Response
-from karpenter.simulation.replica import CLUSTER
+from karpenter.simulation.kwok import CLUSTER, KwokSky
 from karpenter.simulation.rules.book import Ledger
 from karpenter.simulation.world import World
 
@@ -54,7 +54,8 @@ def machine(world: World, name: str, *, cores: int = 4, pool: str = "default") -
         capacity={"cpu": cores * 1000},
         allocatable={"cpu": cores * 1000},
     )
-    world.cloud.add(Instance(machine=made, cluster=CLUSTER, node=node(world, name, seen=False)))
+    assert isinstance(world.sky, KwokSky)
+    world.sky.cloud.add(Instance(machine=made, cluster=CLUSTER, node=node(world, name, seen=False)))
 
 
 def claim(

@@ -114,9 +114,17 @@ def _onto_claims(run: Run, wish: Wish, count: int) -> int:
         candidates = candidates[caps[candidates] > 0]
     if not len(candidates):
         return count
-    if count <= _FEW or caps is not None or wish.volumes or any(map(run.is_scarce, run.templates)):
+    single = caps is not None or wish.volumes
+    if count <= _FEW or single or not _may_all_grow(run, len(candidates)):
         return _one_by_one(run, wish, count, candidates)
     return _levelled(run, wish, count, candidates)
+
+
+def _may_all_grow(run: Run, claims: int) -> bool:
+    """Return whether so many claims may become whatever they like, with nobody asked in between."""
+    return all(
+        run.limits_bear(template, claims) and not run.is_scarce(template) for template in run.templates
+    )
 
 
 def _one_by_one(run: Run, wish: Wish, count: int, candidates: NDArray[np.int64]) -> int:

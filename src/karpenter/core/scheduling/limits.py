@@ -9,7 +9,8 @@ larger than their footing. So the largest machines that all claims could become 
 the limit together, and no pod is refused while there is room.
 
 As long as even the largest machine for every claim would stay within the limit, none of this
-is needed and nothing is asked.
+is needed and nothing is asked; and while what is left bears a machine of the largest type, no
+claim need be asked what it may become.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ class Ledger:
         self._capacity = np.array(
             [[kind.capacity.get(name, 0) for kind in types] for name in self._names], np.int64
         ).reshape(len(self._names), len(types))
-        self._spare = np.array([limits[name] for name in self._names], np.int64)
+        self._spare = tuple(limits[name] for name in self._names)
+        self._sizes: list[tuple[int, ...]] = [tuple(row) for row in self._capacity.T.tolist()]
         reachable = template.universe.types_of(template.bits)
-        self._largest = self._capacity[:, reachable].max(axis=1, initial=0)
-        large = self._largest > 0
-        self._enough = int((self._spare[large] // self._largest[large]).min(initial=_NO_LIMIT))
+        self._largest = tuple(self._capacity[:, reachable].max(axis=1, initial=0).tolist())
+        self._enough = self._bearable_machines()
         self._machines = limits.get(NODES)
-        self._taken: dict[int, NDArray[np.int64]] = {}
+        self._nothing = (0,) * len(self._names)
+        self._taken: dict[int, tuple[int, ...]] = {}
         self._claims: list[int] = []
         self.is_exact = False
 
@@ -58,7 +60,16 @@ class Ledger:
 
     def left(self) -> dict[str, int]:
         """Return what is left of each limited resource."""
-        return dict(zip(self._names, self._spare.tolist(), strict=True))
+        return dict(zip(self._names, self._spare, strict=True))
+
+    def _bearable_machines(self) -> int:
+        """Return how many machines of the largest type what is left bears."""
+        shares = (spare // most for spare, most in zip(self._spare, self._largest, strict=True) if most > 0)
+        return min(shares, default=_NO_LIMIT)
+
+    def bears(self, machines: int) -> bool:
+        """Whether so many claims may become whatever they like, with nobody asked."""
+        return not self.is_exact or self._bearable_machines() >= machines
 
     def is_tight(self) -> bool:
         """Whether one more claim of the largest type might exceed a limit that nothing was taken of yet."""
@@ -78,25 +89,31 @@ class Ledger:
 
     def bearable(self, claim: int | None) -> NDArray[np.bool_]:
         """Return the types that a claim, or a new one, may become within the limit."""
-        most = self._spare + (self._taken.get(claim, 0) if claim is not None else 0)
+        taken = self._nothing if claim is None else self._taken.get(claim, self._nothing)
+        most = np.array(self._spare, np.int64) + np.array(taken, np.int64)
         return np.asarray((self._capacity <= most[:, None]).all(axis=0), bool)
 
-    def take(self, claim: int, kinds: list[int]) -> None:
+    def take(self, claim: int, kinds: Sequence[int]) -> None:
         """Let a claim take as much of the limit as any one of some types needs."""
-        wanted = self._capacity[:, kinds].max(axis=1, initial=0)
-        self._spare = self._spare + self._taken.get(claim, 0) - wanted
-        self._taken[claim] = wanted
+        wanted = self._nothing
+        for kind in kinds:
+            wanted = tuple(map(max, wanted, self._sizes[kind]))
+        before = self._taken.get(claim, self._nothing)
+        if wanted != before:
+            moves = zip(self._spare, before, wanted, strict=True)
+            self._spare = tuple(spare + old - new for spare, old, new in moves)
+            self._taken[claim] = wanted
 
     def freedom(self) -> dict[int, NDArray[np.bool_]]:
         """Return the types that every claim may become when what is left is shared out fairly."""
-        spare, found = self._spare.copy(), {}
+        spare, found = np.array(self._spare, np.int64), {}
         for position, claim in enumerate(self._claims):
             share = spare // (len(self._claims) - position)
-            most = self._taken[claim] + share
-            allowed = (self._capacity <= most[:, None]).all(axis=0)
+            taken = np.array(self._taken.get(claim, self._nothing), np.int64)
+            allowed = (self._capacity <= (taken + share)[:, None]).all(axis=0)
             found[claim] = np.asarray(allowed, bool)
             largest = self._capacity[:, allowed].max(axis=1, initial=0)
-            spare -= np.maximum(largest - self._taken[claim], 0)
+            spare -= np.maximum(largest - taken, 0)
         return found
 
 

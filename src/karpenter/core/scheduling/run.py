@@ -261,10 +261,16 @@ class Run:
 
     def is_scarce(self, template: Template) -> bool:
         """Whether every pod on a claim of this template needs an exact look at its types."""
+        return not self.limits_bear(template, 1) or bool(template.min_values) or template.reserves
+
+    def limits_bear(self, template: Template, claims: int) -> bool:
+        """Whether so many claims of a template may become whatever they like within its pool's limits."""
         ledger = self.ledgers.get(template.number)
-        if ledger is not None and not ledger.is_exact and ledger.is_tight():
+        if ledger is None:
+            return True
+        if not ledger.is_exact and ledger.is_tight():
             ledger.tighten(self._footing)
-        return bool(template.min_values) or template.reserves or (ledger is not None and ledger.is_exact)
+        return ledger.bears(claims)
 
     def may_release(self) -> bool:
         """Whether claims may give back something that other pods wait for, when they are narrowed."""
@@ -273,7 +279,10 @@ class Run:
     def _footing(self, claim: int) -> list[int]:
         """Return the types by which a claim counts against its pool's limits."""
         state = self.claims.states[claim]
-        bits = self.within_limits(claim, state, self.claims.total(claim, self._nothing, 0))
+        total = self.claims.total(claim, self._nothing, 0)
+        if not self.is_scarce(state.template):
+            return [state.cheapest(total)]
+        bits = self.within_limits(claim, state, total)
         if state.template.reserves:
             bits = self.reservations.usable(self.reservations.held(claim), state.template, bits)
         return footing(state.template, bits, self.least.get(claim, {}))

@@ -30,6 +30,7 @@ class State:
 
     __slots__ = (
         "_ceiling",
+        "_cheapest",
         "_frontier",
         "_most",
         "_prices",
@@ -52,6 +53,7 @@ class State:
         self._rows: list[tuple[int, ...]] | None = None
         self._most: tuple[int, ...] | None = None
         self._ceiling: Amounts | None = None
+        self._cheapest: tuple[Amounts, Amounts] | None = None
         self._values: dict[str, frozenset[str] | None] = {}
         self._prices: dict[str, dict[str, float]] = {}
 
@@ -94,6 +96,18 @@ class State:
             else:
                 return True
         return False
+
+    def cheapest(self, total: tuple[int, ...]) -> int:
+        """Return the cheapest possible type that has room for `total`, which some type has."""
+        if self._cheapest is None:
+            universe = self.template.universe
+            offered = np.flatnonzero(universe.flags(self.bits))
+            order = offered[np.argsort(universe.price[offered], kind="stable")]
+            owners, first = np.unique(universe.owner[order], return_index=True)
+            kinds = owners[np.argsort(first)]
+            self._cheapest = kinds, universe.room[kinds]
+        kinds, rooms = self._cheapest
+        return int(kinds[(rooms >= total).all(axis=1).argmax()])
 
     def domains(self, key: str) -> frozenset[str] | None:
         """Return the values that `key` can still take, or None when nothing limits them."""

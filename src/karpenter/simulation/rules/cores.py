@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from karpenter.api.labels import NODEPOOL
 from karpenter.core.model.resources import parse_resources
-from karpenter.simulation.replica import CLUSTER
 from karpenter.simulation.rules.budgets import reason_of
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def cores_of_pool(world: World, pool: str) -> int:
     }
     return sum(
         each.capacity.get("cpu", 0)
-        for each in world.cloud.control.machines(CLUSTER)
+        for each in world.sky.machines()
         if each.labels.get(NODEPOOL) == pool and each.claim_uid in staying
     )
 

@@ -12,7 +12,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from karpenter.simulation.replica import CLUSTER
 from karpenter.simulation.rules.book import Rule
 from karpenter.simulation.rules.budgets import is_true, reason_of
 
@@ -60,7 +59,7 @@ class Exchange(Rule):
     def _goes_anyway(self, claim: NodeClaim) -> bool:
         """Whether a claim may be deleted for another reason than a command."""
         provider_id = claim.status.provider_id
-        machines = {each.provider_id for each in self.world.cloud.control.machines(CLUSTER)}
+        machines = {each.provider_id for each in self.world.sky.machines()}
         if provider_id not in machines or provider_id in self.world.doomed:
             return True
         nodes = [each for each in self.mirror.nodes.values() if each.spec.provider_id == provider_id]

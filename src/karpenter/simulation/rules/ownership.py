@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from karpenter.simulation.replica import CLUSTER
 from karpenter.simulation.rules.book import Rule
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ class Ownership(Rule):
 
     def unrest(self) -> Iterable[str]:
         """Return who is alone."""
-        machines = {each.provider_id for each in self.world.cloud.control.machines(CLUSTER)}
+        machines = {each.provider_id for each in self.world.sky.machines()}
         claims = Counter(each.status.provider_id for each in self.mirror.claims.values())
         nodes = {each.spec.provider_id for each in self.mirror.nodes.values()}
         for provider_id in sorted(machines - claims.keys()):
