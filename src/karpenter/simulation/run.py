@@ -17,6 +17,7 @@ import msgspec
 
 from karpenter.base.aio.virtual import run_virtual
 from karpenter.simulation.granting import grant
+from karpenter.simulation.kwok import KwokSky
 from karpenter.simulation.logs import caught
 from karpenter.simulation.mishaps import Mishap
 from karpenter.simulation.rules.all import all_rules
@@ -26,11 +27,12 @@ from karpenter.simulation.timeline import Timeline
 from karpenter.simulation.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from karpenter.kube.transport import Request, Response
     from karpenter.simulation.rules.book import Rule
-    from karpenter.simulation.script import Script
+    from karpenter.simulation.script import Provider, Script
+    from karpenter.simulation.sky import Sky
 
 PATIENCE: Final = 3600.0
 """Seconds within which everything must have come to rest."""
@@ -61,7 +63,13 @@ class Life:
 
     def __init__(self, script: Script, *, settings: Mapping[str, str], narrate: bool) -> None:
         self.script = script
-        self.world = World(seed=script.seed, machines=script.machines, settings=settings, heard=self._called)
+        self.world = World(
+            seed=script.seed,
+            machines=script.machines,
+            settings=settings,
+            heard=self._called,
+            sky=sky_of(script.provider),
+        )
         self.ledger = Ledger(self.world.clock)
         self.timeline = Timeline(self.world, narrate=narrate)
         self.rules: list[Rule] = all_rules(self.world, self.ledger)
@@ -137,6 +145,15 @@ class Life:
             machines=self.timeline.launched,
             timeline=tuple(self.timeline.lines),
         )
+
+
+def sky_of(provider: Provider) -> Callable[[World], Sky]:
+    """Return what makes the cloud of a provider."""
+    if provider == "aws":
+        from karpenter.simulation.aws.sky import AwsSky  # noqa: PLC0415  what it needs may not be installed
+
+        return AwsSky
+    return KwokSky
 
 
 def play(script: Script, *, settings: Mapping[str, str] | None = None, narrate: bool = False) -> Outcome:

@@ -8,10 +8,12 @@ is played, so that any part can be left out and the rest played again.
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
+from karpenter.simulation.aws.misfortune import aws_mishaps
+from karpenter.simulation.aws.places import moved
 from karpenter.simulation.demand import wishes
 from karpenter.simulation.misfortune import mishaps
 from karpenter.simulation.mishaps import Mishap
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from karpenter.simulation.misfortune import Severity
 
 Step: TypeAlias = Wish | Mishap
+Provider: TypeAlias = Literal["kwok", "aws"]
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +38,9 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     machines: int = 1
     """About how many machines there are at the height."""
 
+    provider: Provider = "kwok"
+    """Which cloud is above the cluster."""
+
     steps: tuple[Step, ...]
     settings: dict[str, str] = {}
     """How the operator is set."""
@@ -45,15 +51,21 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, steps=tuple(step for step in self.steps if id(step) not in gone))
 
 
-def write(seed: int, *, hours: float, severity: Severity, machines: int = 3) -> Script:
+def write(
+    seed: int, *, hours: float, severity: Severity, machines: int = 3, provider: Provider = "kwok"
+) -> Script:
     """Return the life that a seed stands for, in a cluster of about so many machines."""
     seconds = hours * 3600
     steps: list[Step] = [*wishes(_dice(seed, "wishes"), seconds, machines)]
     steps += mishaps(_dice(seed, "mishaps"), seconds, severity)
+    if provider == "aws":
+        steps = [moved(step) for step in steps]
+        steps += aws_mishaps(_dice(seed, "aws"), seconds, severity)
     return Script(
         seed=seed,
         seconds=seconds,
         machines=machines,
+        provider=provider,
         steps=tuple(sorted(steps, key=lambda step: step.at)),
         settings=_settings(_dice(seed, "settings")),
     )

@@ -98,10 +98,17 @@ class Clients(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_clients(
-    session: boto3.Session, *, region: str = "", endpoint: str | None = None, connections: int = 32
+    session: boto3.Session,
+    *,
+    region: str = "",
+    endpoint: str | None = None,
+    connections: int = 32,
+    retries: bool = True,
 ) -> Clients:
     """
     Return clients for the region that is named, or for the one that we are in.
+
+    Without `retries` the SDK asks once, for whoever tries again himself.
 
     Raises:
         NoRegion: nobody knows the region.
@@ -114,7 +121,11 @@ def open_clients(
         max_pool_connections=connections,
         user_agent_extra=f"karpenter/{__version__}",
     )
-    few = config.merge(Config(retries={"mode": "standard", "total_max_attempts": ONCE_MORE}))
+    few = config.merge(
+        Config(retries={"mode": "standard", "total_max_attempts": ONCE_MORE if retries else 1})
+    )
+    if not retries:
+        config = few
 
     def make(name: str) -> Any:
         return session.client(

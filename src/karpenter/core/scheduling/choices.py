@@ -36,6 +36,13 @@ class _Limits(NamedTuple):
     """Whether a claim must settle on one domain."""
 
 
+class _Known(NamedTuple):
+    """What there is to know under one pattern of counts."""
+
+    limits: dict[str, _Limits]
+    ways: dict[int, tuple[State, ...]]
+
+
 class Choices:
     """The ways of one wish, remembered per state and limits."""
 
@@ -43,26 +50,51 @@ class Choices:
         self._wish = wish
         self._states = states
         self._stamp = -1
-        self._limits: dict[str, _Limits] = {}
-        self._ways: dict[int, tuple[State, ...]] = {}
-        self._known: dict[tuple[_Limits, ...], dict[int, tuple[State, ...]]] = {}
-        """The ways under all limits that there were; few different ones come again and again."""
+        self._now = _Known({}, {})
+        self._known: dict[tuple[tuple[int, ...], ...], _Known] = {}
+        """Under all patterns of counts that there were; few different ones come again and again."""
 
+        self._mine: list[tuple[str, ...]] = [()] * len(wish.demands.domains)
+        """The domains that each group counts and the pods allow."""
+
+        self._sizes = [-1] * len(wish.demands.domains)
         self._by_key: dict[str, list[Asked]] = {}
         for asked in wish.demands.domains:
             self._by_key.setdefault(asked.group.key, []).append(asked)
 
     def ways(self, state: State) -> tuple[State, ...]:
         """Return what `state` may become by taking a pod, best first; nothing when it cannot."""
+        self.refresh()
+        return self.now(state)
+
+    def refresh(self) -> None:
+        """Take note of the counts as they are now."""
         stamp = self._wish.stamp()
-        if stamp != self._stamp:
-            self._stamp = stamp
-            self._limits = {key: self._limited(key) for key in self._by_key}
-            self._ways = self._known.setdefault(tuple(self._limits.values()), {})
-        found = self._ways.get(state.number)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        pattern = tuple([self._pattern(n, asked) for n, asked in enumerate(self._wish.demands.domains)])
+        known = self._known.get(pattern)
+        if known is None:
+            limits = {key: self._limited(key) for key in self._by_key}
+            known = self._known[pattern] = _Known(limits, {})
+        self._now = known
+
+    def now(self, state: State) -> tuple[State, ...]:
+        """Return the ways of a state by the counts that were taken note of last."""
+        found = self._now.ways.get(state.number)
         if found is None:
-            found = self._ways[state.number] = tuple(self._find(state))
+            found = self._now.ways[state.number] = tuple(self._find(state))
         return found
+
+    def _pattern(self, number: int, asked: Asked) -> tuple[int, ...]:
+        group = asked.group
+        if len(group.counts) != self._sizes[number]:
+            strict = self._wish.strict[group.key]
+            self._sizes[number] = len(group.counts)
+            self._mine[number] = tuple([domain for domain in group.counts if strict.allows(domain)])
+            self._known = {}
+        return group.pattern(self._mine[number])
 
     def _find(self, state: State) -> Iterator[State]:
         wish, states = self._wish, self._states
@@ -94,7 +126,7 @@ class Choices:
 
     def _options(self, key: str, state: State) -> list[frozenset[str]]:
         """Return the sets of domains that a claim may be narrowed to, best first."""
-        limits = self._limits[key]
+        limits = self._now.limits[key]
         possible = state.domains(key)
         allowed = limits.allowed if possible is None else possible & limits.allowed
         if not allowed:

@@ -23,7 +23,7 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.selectors import Selector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -118,6 +118,20 @@ class Group:
                 return None if not taken and counts_itself else taken
             case _:
                 return {d: 0 for d, c in mine.items() if not c}
+
+    def pattern(self, domains: Sequence[str]) -> tuple[int, ...]:
+        """
+        Return what matters of the counts in some domains: equal patterns permit the same.
+
+        For a spread it is how far each domain is above the emptiest, up to where it is closed;
+        otherwise only whether there is anyone.
+        """
+        counts = [self.counts[domain] for domain in domains]
+        if self.kind is not Kind.SPREAD:
+            return tuple([count > 0 for count in counts])
+        least = min(counts, default=0) if len(counts) >= self.spec.min_domains else 0
+        closed = self.spec.max_skew + 1
+        return tuple([min(count - least, closed) for count in counts])
 
     def _level(self, mine: dict[str, int], *, counts_itself: bool) -> dict[str, int]:
         least = min(mine.values(), default=0) if len(mine) >= self.spec.min_domains else 0

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.wishes import Wish
 
 _TAKEN: Final = int(np.iinfo(np.int64).max)
+_NOBODY: Final = (_TAKEN, -1)
 
 
 class Stepper:
@@ -51,61 +52,59 @@ class Stepper:
 
 
 class _Row:
-    """Claims in one state, and how many pods each has; gives out the emptiest, the first of equals."""
+    """Claims in one state, and how many pods each has; knows the emptiest, the first of equals."""
 
-    __slots__ = ("_best", "_claims", "_fresh", "_held", "_late", "_pods")
+    __slots__ = ("_claims", "_early", "_held", "_late", "_pods", "best")
 
     def __init__(self) -> None:
         self._claims = np.zeros(0, np.int64)
         self._pods = np.zeros(0, np.int64)
+        self._early = _NOBODY
+        """The emptiest of these."""
+
         self._held: dict[int, int] = {}
         """Claims that came one by one, and their pods."""
 
         self._late: list[tuple[int, int]] = []
         """The same as a heap, pods first; what is not held any more is dropped when it comes up."""
 
-        self._best: tuple[int, int] | None = None
-        self._fresh = True
-        """Whether the best is known, or must be looked for."""
+        self.best = _NOBODY
+        """The pods and the number of the emptiest claim."""
 
     def add(self, claims: NDArray[np.int64], pods: NDArray[np.int64]) -> None:
         """Put more claims in the row; they are opened later than all that came like this."""
         if len(self._claims):
             claims, pods = np.concatenate([self._claims, claims]), np.concatenate([self._pods, pods])
-        self._claims, self._pods, self._fresh = claims, pods, False
+        self._claims, self._pods = claims, pods
+        self._look()
 
     def put(self, claim: int, pods: int) -> None:
         """Put one claim in the row, whenever it was opened."""
         self._held[claim] = pods
         heappush(self._late, (pods, claim))
-        self._fresh = False
+        self.best = min(self.best, (pods, claim))
 
     def take(self, claim: int) -> None:
         """Remove a claim, if it is there."""
-        self._fresh = False
         if self._held.pop(claim, None) is None:
             position = int(np.searchsorted(self._claims, claim))
             if position < len(self._claims) and self._claims[position] == claim:
                 self._pods[position] = _TAKEN
+                self._look()
+                return
+        if self.best[1] == claim:
+            self._compare()
 
-    def emptiest(self) -> tuple[int, int] | None:
-        """Return the pods and the number of the emptiest claim."""
-        if not self._fresh:
-            self._best, self._fresh = self._find(), True
-        return self._best
+    def _look(self) -> None:
+        position = int(self._pods.argmin())
+        self._early = int(self._pods[position]), int(self._claims[position])
+        self._compare()
 
-    def _find(self) -> tuple[int, int] | None:
+    def _compare(self) -> None:
         late = self._late
         while late and self._held.get(late[0][1]) != late[0][0]:
             heappop(late)
-        found = late[0] if late else None
-        if len(self._claims):
-            position = int(self._pods.argmin())
-            pods = int(self._pods[position])
-            if pods != _TAKEN:
-                first = (pods, int(self._claims[position]))
-                return first if found is None or first < found else found
-        return found
+        self.best = min(self._early, late[0]) if late else self._early
 
 
 class _Front:
@@ -114,6 +113,7 @@ class _Front:
     def __init__(self, run: Run, wish: Wish, changes: list[int]) -> None:
         self._run = run
         self._wish = wish
+        self._choices = run.choices(wish)
         self._changes = changes
         """Claims that took a pod, through whichever front."""
 
@@ -202,13 +202,13 @@ class _Front:
 
     def _emptiest(self) -> tuple[int, int, _Row] | None:
         """Return the claim with the fewest pods that counts let in, the first of equals."""
-        ways, states = self._run.choices(self._wish).ways, self._run.states.all
-        found = [(*key, number) for number, row in self._rows.items() if (key := row.emptiest()) is not None]
-        found.sort()
-        for pods, claim, number in found:
-            if ways(states[number]):
-                return pods, claim, self._rows[number]
-        return None
+        choices, states = self._choices, self._run.states.all
+        choices.refresh()
+        best, found = _NOBODY, None
+        for number, row in self._rows.items():
+            if row.best < best and choices.now(states[number]):
+                best, found = row.best, row
+        return (*best, found) if found is not None else None
 
     def _is_closed(self, claim: int) -> bool:
         """Whether a claim can never take another pod of this wish."""

@@ -91,7 +91,10 @@ class Wish:
 
     def stamp(self) -> int:
         """Return a figure that changes whenever a count that limits the class does."""
-        return sum(asked.group.version for asked in self.demands.domains)
+        stamp = 0
+        for asked in self.demands.domains:
+            stamp += asked.group.version
+        return stamp
 
 
 def cap_of(asked: Asked, number: int) -> int:

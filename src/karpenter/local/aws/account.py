@@ -22,6 +22,7 @@ from karpenter.local.aws.faults import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from random import Random
 
     from karpenter.local.aws.happenings import Happening
 
@@ -111,6 +112,9 @@ class Account:
 
         self.lag = 0.0
         """Seconds for which EC2 does not show what it has just launched."""
+
+        self.post: Random | None = None
+        """If given, mail is late by chance, and comes twice, and out of order."""
 
         self.ailments: dict[str, Ailment] = {}
         """What is wrong with instances, by their ids."""

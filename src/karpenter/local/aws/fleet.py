@@ -8,11 +8,11 @@ Everything that a launch template says reaches the instance.
 
 from __future__ import annotations
 
-import uuid
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from moto.moto_api._internal import mock_random
 
 from karpenter.cloud.catalogs.ec2.data import load_data
 from karpenter.local.aws.account import Trouble
@@ -90,7 +90,7 @@ class Fleet:
                 left -= count
             if left and trouble is not None:
                 errors.append(self._error(each, trouble))
-        return {"FleetId": f"fleet-{uuid.uuid4()}", "Instances": instances, "Errors": errors}
+        return {"FleetId": f"fleet-{mock_random.uuid4()}", "Instances": instances, "Errors": errors}
 
     def _of(self, config: dict[str, Any]) -> Iterator[Candidate]:
         named = config["LaunchTemplateSpecification"]
@@ -212,7 +212,7 @@ class Fleet:
         data = candidate.data
         instance.launch_template_data = data
         if self._kind == "spot":
-            instance.spot_instance_request_id = f"sir-{uuid.uuid4().hex[:8]}"
+            instance.spot_instance_request_id = f"sir-{mock_random.uuid4().hex[:8]}"
         profile = (data.get("IamInstanceProfile") or {}).get("Name")
         if profile:
             instance.iam_instance_profile = {

@@ -33,6 +33,10 @@ _SHIFTS: Final = "GetManagedResource"
 _JSON: Final = {"Content-Type": "application/x-amz-json-1.1"}
 
 
+class AnswerLost(ConnectionError):  # noqa: N818  says what has happened
+    """An answer is lost on request, where there is no connection that could be closed."""
+
+
 class Front:
     """Stands before the imitation."""
 
@@ -62,6 +66,8 @@ class Front:
         if isinstance(fault, LoseAnswer) or (token and token in _lost(account)):
             _lost(account).add(token)
             list(answer)
+            if "werkzeug.socket" not in environ:
+                raise AnswerLost
             environ["werkzeug.socket"].shutdown(SHUT_RDWR)
             return []
         return answer

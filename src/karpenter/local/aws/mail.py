@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
+from moto.moto_api._internal import mock_random
 from moto.sqs.models import Message, sqs_backends
 
 from karpenter.local.aws.account import ACCOUNTS
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 EC2: Final = "aws.ec2"
 HEALTH: Final = "aws.health"
+
+_TWICE: Final = 0.5
+_LATE: Final = (0, 0, 1, 5, 30)
+"""Seconds by which mail is late where the post is bad, so that it comes in another order."""
 
 
 def announce_interruption(account: Account, instance: str) -> None:
@@ -44,7 +48,7 @@ def announce_state(account: Account, instance: str, state: str) -> None:
 def announce_maintenance(account: Account, instance: str) -> None:
     """Tell that the hardware under an instance will be retired."""
     detail = {
-        "eventArn": f"arn:aws:health:{account.region}::event/EC2/{uuid4()}",
+        "eventArn": f"arn:aws:health:{account.region}::event/EC2/{mock_random.uuid4()}",
         "service": "EC2",
         "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
         "eventTypeCategory": "scheduledChange",
@@ -59,7 +63,7 @@ def announce(account: Account, source: str, kind: str, detail: dict[str, Any], r
     body = json.dumps(
         {
             "version": "0",
-            "id": str(uuid4()),
+            "id": str(mock_random.uuid4()),
             "detail-type": kind,
             "source": source,
             "account": account.number,
@@ -69,12 +73,26 @@ def announce(account: Account, source: str, kind: str, detail: dict[str, Any], r
             "detail": detail,
         }
     )
+    post(account, body)
+
+
+def post(account: Account, body: str) -> None:
+    """Put a text into every queue of the account; where the post is bad, late and perhaps twice."""
     backend = sqs_backends[account.number][account.region]
     for name in tuple(backend.queues):
-        sent: Any = backend.send_message(name, body)
-        sent.__class__ = _Timed
-        sent.number = account.number
+        first = _send(account, name, body)
+        if account.post is not None and account.post.random() < _TWICE:
+            _send(account, name, body).id = first.id  # SQS may hand out the same message twice
     account.tell(Mailed())
+
+
+def _send(account: Account, queue: str, body: str) -> Any:
+    sent: Any = sqs_backends[account.number][account.region].send_message(queue, body)
+    sent.__class__ = _Timed
+    sent.number = account.number
+    if account.post is not None:
+        sent.change_visibility(account.post.choice(_LATE))
+    return sent
 
 
 def has_mail(account: Account) -> bool:

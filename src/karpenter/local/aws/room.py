@@ -110,6 +110,9 @@ class MachineRoom:
         self._clock = clock
         self._overhead = overhead
         self._inventory = Inventory(account)
+        self.setbacks: list[float] = []
+        """Seconds by which the next machines boot later, one for each; those that never do, for ever."""
+
         self._lives: dict[str, asyncio.Task[None]] = {}
         self._ends: set[asyncio.Task[None]] = set()
 
@@ -158,13 +161,17 @@ class MachineRoom:
 
     async def _live(self, number: str) -> None:
         """Let an instance run, boot and join."""
+        setback = self.setbacks.pop(0) if self.setbacks else 0.0
         await self._clock.sleep(self.pace.pending)
         instance = self._inventory.find(number)
         if instance is None or is_leaving(instance):
             return
         become(instance, RUNNING)
         announce_state(self.account, number, RUNNING)
-        await self._clock.sleep(self.pace.boot)
+        if setback == float("inf"):
+            self._write(number, "the machine does not boot")
+            return
+        await self._clock.sleep(self.pace.boot + setback)
         try:
             hardware = self._inventory.hardware(instance)
             node = self._boot(hardware)

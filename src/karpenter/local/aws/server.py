@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
+    from botocore.session import Session
+
     from karpenter.local.aws.control import Control
 
 LOOPBACK: Final = "127.0.0.1"
@@ -26,6 +28,9 @@ _NUMBERS: Final = count(1)
 
 class EmbeddedAws:
     """An AWS on loopback. Entered, it answers; left, it has stopped."""
+
+    retries: Final = True
+    """Whether the SDK tries again by itself, as it does in production."""
 
     def __init__(self, *, port: int = 0) -> None:
         install()
@@ -57,6 +62,9 @@ class EmbeddedAws:
         made = Account(f"{next(_NUMBERS):012d}", region=region, types=types)
         ACCOUNTS[made.number] = made
         return made
+
+    def attach(self, session: Session) -> None:
+        """Do nothing: clients find this AWS by its address."""
 
     def obey(self, control: Control) -> None:
         """Let a hand command this AWS over HTTP."""

@@ -34,10 +34,12 @@ from karpenter.local.aws.mail import has_mail
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
+    from karpenter.cloud.aws.assembly import Assembled
     from karpenter.cloud.aws.provider import AwsProvider
     from karpenter.cloud.aws.session import Clients
     from karpenter.cloud.surroundings import Surroundings
     from karpenter.local.aws.account import Account
+    from karpenter.local.aws.inprocess import AwsInProcess
     from karpenter.local.aws.room import Reach
     from karpenter.local.aws.server import EmbeddedAws
 
@@ -47,7 +49,7 @@ class Site:
 
     def __init__(
         self,
-        server: EmbeddedAws,
+        server: EmbeddedAws | AwsInProcess,
         *,
         cluster: str,
         region: str = DEFAULT_REGION,
@@ -59,8 +61,9 @@ class Site:
         self.account = server.account(region=region, types=types)
         shared = Session()
         shared.register_component("data_loader", _descriptions())
+        server.attach(shared)
         session = boto3.Session(botocore_session=shared, **self.account.credentials)
-        self.clients = open_clients(session, endpoint=self._endpoint)
+        self.clients = open_clients(session, endpoint=self._endpoint, retries=server.retries)
         self.estate = Estate(self.account, self.clients.by_name, cluster, kubernetes=kubernetes)
         self.estate.build()
         self.control = Control(self.account, self.estate)
@@ -93,28 +96,46 @@ class Site:
         Raises:
             BadSetting: a setting cannot be used.
         """
-        settings = read_settings(self.cluster, {**self.environment, **around.settings})
         aws = Aws(self.clients) if long_poll else _Unhurried(self.clients, self.account)
         try:
-            made = assemble(
-                aws,
-                settings,
-                objects=around.objects,
-                clock=around.clock,
-                chance=around.chance,
-                long_poll=long_poll,
-            )
-            await made.shop.refresh()
-            await made.cluster.joining()
-            await made.cluster.version()
-            await refresh_prices(made.prices, around.clock)
+            made = self.assemble(aws, around, long_poll=long_poll)
+            await prepare(made)
             yield made.provider
         finally:
             aws.close()
 
+    def assemble(self, aws: Aws, around: Surroundings, *, long_poll: int) -> Assembled:
+        """
+        Return a provider that knows nothing yet; :func:`prepare` lets it ask.
+
+        Raises:
+            BadSetting: a setting cannot be used.
+        """
+        return assemble(
+            aws,
+            read_settings(self.cluster, {**self.environment, **around.settings}),
+            objects=around.objects,
+            clock=around.clock,
+            chance=around.chance,
+            long_poll=long_poll,
+        )
+
     def close(self) -> None:
         """Close every connection."""
         self.clients.close()
+
+
+async def prepare(made: Assembled) -> None:
+    """
+    Let a provider ask what it has to know before it can work.
+
+    Raises:
+        CloudError: AWS does not tell.
+    """
+    await made.shop.refresh()
+    await made.cluster.joining()
+    await made.cluster.version()
+    await refresh_prices(made.prices, made.clock)
 
 
 class _Unhurried(Aws):
