@@ -112,41 +112,32 @@ class PodClass:
 def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
     """Return the classes of the problem's pods in placing order: the largest pods first."""
     specs, keys = _specs(problem)
+    selected = tuple(sorted(keys))
     respect = problem.options.preferences == "Respect"
     known: dict[tuple[object, ...], PodClass] = {}
     found: list[PodClass] = []
     order = _Order()
-    claiming = problem.devices.needs if problem.devices is not None else {}
+    special = _Special(problem)
     for pod in problem.pods:
-        key, meta = pod.key, pod.metadata
-        needs = claiming.get(key)
-        volumes = problem.volumes.get(key, NO_VOLUMES)
-        own = pod.spec.topology_spread_constraints
-        spreads = own or problem.spread_defaults.get(key, own)
-        labels = {k: v for k, v in meta.labels.items() if k in keys}
-        moved = key in problem.moved
+        meta, status = pod.metadata, pod.status
+        own = meta.labels
+        labels = tuple([(key, own[key]) for key in selected if key in own])
+        told = _reported(status) if status.container_statuses or status.init_container_statuses else b""
         # The specs of the problem outlive this loop, so their ids are theirs alone.
-        identity = (
-            specs[id(pod.spec)],
-            meta.namespace,
-            tuple(labels.items()),
-            moved,
-            key if volumes is not NO_VOLUMES else None,
-            id(spreads) if spreads is not own else 0,
-            _reported(pod.status),
-            needs.likeness if needs is not None else b"",
-        )
+        usual = (specs[id(pod.spec)], meta.namespace, labels, told)
+        identity = special.identity(pod, usual) if special else usual
         group = known.get(identity)
         if group is None:
+            spreads = special.spreads(pod)
             rungs = ladder(pod.spec, spreads, respect=respect, avoidance=avoidance)
             group = known[identity] = PodClass(
                 number=len(found),
                 example=pod,
-                labels=labels,
-                volumes=volumes,
-                moved=moved,
+                labels=dict(labels),
+                volumes=problem.volumes.get(pod.key, NO_VOLUMES),
+                moved=pod.key in problem.moved,
                 rungs=rungs,
-                devices=needs is not None,
+                devices=special.claims_devices(pod),
             )
             found.append(group)
         group.pods.append(pod)
@@ -155,6 +146,38 @@ def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
             group.pods.sort(key=order.within)
     found.sort(key=order.between)
     return found
+
+
+class _Special:
+    """What a problem knows of some of its pods beyond what they say themselves."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._volumes = problem.volumes
+        self._moved = problem.moved
+        self._defaults = problem.spread_defaults
+        self._claiming = problem.devices.needs if problem.devices is not None else {}
+
+    def __bool__(self) -> bool:
+        return bool(self._volumes or self._moved or self._defaults or self._claiming)
+
+    def spreads(self, pod: Pod) -> Sequence[TopologySpreadConstraint]:
+        own = pod.spec.topology_spread_constraints
+        return own or self._defaults.get(pod.key, own)
+
+    def claims_devices(self, pod: Pod) -> bool:
+        return pod.key in self._claiming
+
+    def identity(self, pod: Pod, usual: tuple[object, ...]) -> tuple[object, ...]:
+        key = pod.key
+        needs = self._claiming.get(key)
+        spreads, own = self.spreads(pod), pod.spec.topology_spread_constraints
+        return (
+            *usual,
+            key in self._moved,
+            key if self._volumes.get(key, NO_VOLUMES) is not NO_VOLUMES else None,
+            id(spreads) if spreads is not own else 0,
+            needs.likeness if needs is not None else b"",
+        )
 
 
 class _Order:
@@ -174,15 +197,17 @@ def _specs(problem: Problem) -> tuple[dict[int, int], frozenset[str]]:
     numbers: dict[int, int] = {}
     known: dict[bytes, int] = {}
     keys: set[str] = set()
+    encode = _ENCODER.encode
     for pod in problem.pods:
         spec = pod.spec
         if id(spec) in numbers:
             continue
-        encoded = _ENCODER.encode(_telling(spec))
-        if encoded not in known:
-            known[encoded] = len(known)
+        encoded = encode(_telling(spec) if spec.volumes or spec.node_name else spec)
+        number = known.get(encoded)
+        if number is None:
+            number = known[encoded] = len(known)
             keys.update(_keys_of_spec(spec))
-        numbers[id(spec)] = known[encoded]
+        numbers[id(spec)] = number
     seen: set[int] = set()
     for located in problem.located:
         if id(located.pod.spec) not in seen:
@@ -200,8 +225,6 @@ def _telling(spec: PodSpec) -> PodSpec:
     An API server gives every pod a volume for its token, with a name of its own; volumes that
     matter are told apart by the problem. Where a pod runs now says nothing about where it will.
     """
-    if not spec.volumes and not spec.node_name:
-        return spec
     return msgspec.structs.replace(spec, volumes=(), node_name="")
 
 
