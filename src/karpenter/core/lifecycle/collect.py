@@ -75,11 +75,17 @@ def without_claim(
     *,
     settling: timedelta = SETTLING,
 ) -> tuple[Terminate, ...]:
-    """Return what ends machines that no claim is for; `claims` must be known after the machines."""
+    """
+    Return what ends machines that no claim is for; `claims` must be known after the machines.
+
+    A claim that names its machine is for no other one: two operators may have launched one each for it.
+    """
     uids, ids = set(), set()
     for claim in claims:
-        uids.add(claim.metadata.uid)
-        ids.add(claim.status.provider_id)
+        if claim.status.provider_id:
+            ids.add(claim.status.provider_id)
+        else:
+            uids.add(claim.metadata.uid)
     return tuple(
         Terminate(provider_id=machine.provider_id, because="no claim is for this machine")
         for machine in machines

@@ -248,7 +248,7 @@ def test_claims_without_a_machine_go(
     ("found", "goes"),
     [
         pytest.param(machine(provider_id="kwok://x", claim_uid="x"), True, id="nobody asked for it"),
-        pytest.param(machine(provider_id="kwok://x"), False, id="its claim does not know it yet"),
+        pytest.param(machine(provider_id="kwok://x"), True, id="its claim has another one"),
         pytest.param(machine(claim_uid=""), False, id="a claim names it"),
         pytest.param(machine(provider_id="kwok://x", claim_uid="x", created=NOW), False, id="it is young"),
         pytest.param(
@@ -262,6 +262,11 @@ def test_claims_without_a_machine_go(
 def test_machines_without_a_claim_end(found: Machine, goes: bool) -> None:
     """A machine that no claim is for, and that is old enough to be missed, is ended."""
     assert bool(without_claim([found], [launched()], NOW)) == goes
+
+
+def test_a_machine_is_not_missed_by_a_claim_that_does_not_know_it_yet() -> None:
+    """The launch may be answered at this moment."""
+    assert without_claim([machine(provider_id="kwok://x")], [claim()], NOW) == ()
 
 
 def test_claims_and_nodes_name_their_class() -> None:
