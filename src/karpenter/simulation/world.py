@@ -69,6 +69,9 @@ class World:
         self.doomed: set[str] = set()
         """Machines that their cloud has said it will take."""
 
+        self.broken: set[str] = set()
+        """Machines that do not work any longer: whoever replaces them need not wait for their pods."""
+
         self.contested_until = 0.0
         """When two operators at a time cannot matter any longer."""
 

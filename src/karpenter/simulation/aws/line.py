@@ -1,0 +1,160 @@
+"""
+One operator's line to AWS, in the event loop: calls take virtual time, and everything can go wrong with them.
+
+What the SDK does in threads and in real time is done here instead: a call that was throttled, not answered or
+answered with a fault of AWS's own is sent again, as often and after as long as the SDK would. When the
+operator dies its line is cut: what was sent may have been carried out, and no answer comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+
+from karpenter.cloud.aws.calls import Aws
+from karpenter.cloud.aws.refusals import NoAnswer, NoCredentials, Refused
+from karpenter.cloud.aws.session import ATTEMPTS, CONNECT_SECONDS, ONCE_MORE, READ_SECONDS
+from karpenter.cloud.errors import CloudError, Throttled
+from karpenter.local.aws import faults
+from karpenter.local.aws.mail import has_mail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from karpenter.cloud.aws.calls import Answer
+    from karpenter.cloud.aws.session import Clients
+    from karpenter.local.aws.account import Account
+    from karpenter.simulation.aws.weather import Trouble, Weather
+    from karpenter.simulation.wire import Wire
+
+T = TypeVar("T")
+
+_THERE: Final = (0.005, 0.05)
+"""Seconds that a call takes to AWS, and its answer back: others get in between."""
+
+_LONGEST_PAUSE: Final = 20.0
+_READING: Final = ("Describe", "Get", "List", "Receive")
+_REFUSALS: Final[dict[str | None, faults.Fault]] = {
+    "throttled": faults.Refuse(code="RequestLimitExceeded", status=503),
+    "error": faults.Refuse(code="InternalError", status=500),
+    "lost for good": faults.LoseAnswer(),
+}
+"""Troubles that AWS itself tells, or causes."""
+
+_DONE: Final = frozenset({"failing", "lost", "deaf"})
+"""Troubles with calls that were carried out."""
+
+
+class Line(Aws):
+    """Asks the embedded AWS in virtual time."""
+
+    def __init__(
+        self, clients: Clients, account: Account, *, weather: Weather, chance: Random, wire: Wire
+    ) -> None:
+        """The `wire` to the API server counts what the operator writes, on this line, too."""
+        super().__init__(clients)
+        self._account = account
+        self._weather = weather
+        self._chance = chance
+        self._wire = wire
+        self._severed = False
+
+    def sever(self) -> None:
+        """Carry nothing from now on."""
+        self._severed = True
+        self.close()
+
+    async def ask(self, service: str, operation: str, /, **parameters: Any) -> Answer:
+        """Call an operation, as often as the SDK would."""
+        if operation == "ReceiveMessage" and not has_mail(self._account):
+            return {}
+        if service == "ec2":
+            await self._bucket(operation).take()
+        if operation == "CreateFleet":  # as the SDK does, so that AWS carries it out once
+            parameters["ClientToken"] = f"{self._chance.getrandbits(64):x}"
+        loop = asyncio.get_running_loop()
+        began, status = loop.time(), "0"
+        try:
+            answer = await self._persist(service, operation, parameters)
+            status = "200"
+        except Refused as error:
+            status = str(error.status)
+            raise
+        finally:
+            self.note(service, operation, status, loop.time() - began)
+        return answer
+
+    async def run(self, service: str, work: Callable[[Any], T]) -> T:
+        """Let a function ask one service a lot, at once."""
+        if self._severed:
+            await _never()
+        await self._pass()
+        if self._weather.pick("") is not None:
+            raise NoAnswer(action=service, because="the simulation says no")
+        return self._run(service, work)
+
+    async def _persist(self, service: str, operation: str, parameters: dict[str, Any]) -> Answer:
+        attempts = ONCE_MORE if operation == "CreateFleet" else ATTEMPTS
+        for attempt in range(1, attempts + 1):
+            try:
+                return await self._once(service, operation, parameters)
+            except CloudError as error:
+                if attempt == attempts or not _is_passing(error):
+                    raise
+            pause = self._chance.random() * 2 ** (attempt - 1)
+            await asyncio.sleep(min(pause, _LONGEST_PAUSE))
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _once(self, service: str, operation: str, parameters: dict[str, Any]) -> Answer:
+        if self._severed:
+            await _never()
+        action = f"{service}:{operation}"
+        if not operation.startswith(_READING) and (end := self._wire.count()):
+            self._severed = True
+            if end == "after":
+                self._call(service, operation, parameters)
+            await _never()
+        kind = self._weather.pick(operation)
+        await self._pass()
+        if kind == "unreachable":
+            await asyncio.sleep(CONNECT_SECONDS)
+            raise NoAnswer(action=action, because="connect timeout")
+        if kind == "silent":
+            await asyncio.sleep(READ_SECONDS)
+            raise NoAnswer(action=action, because="read timeout")
+        if kind in _REFUSALS:
+            self._account.faults.next(operation, _REFUSALS[kind])
+        answer = self._call(service, operation, parameters)
+        await self._pass()
+        if kind in _DONE:
+            await self._lose(action, kind)
+        return answer
+
+    async def _lose(self, action: str, kind: Trouble | None) -> NoReturn:
+        """Lose the answer to what was carried out."""
+        if kind == "failing":
+            raise Refused(action=action, code="InternalError", message="the simulation says no", status=500)
+        if kind == "deaf":
+            await asyncio.sleep(READ_SECONDS)
+        raise NoAnswer(action=action, because="the connection was closed")
+
+    async def _pass(self) -> None:
+        """Let a little time pass."""
+        await asyncio.sleep(self._chance.uniform(*_THERE))
+        if self._severed:
+            await _never()
+
+
+def _is_passing(error: CloudError) -> bool:
+    """Say whether the SDK would try again."""
+    if isinstance(error, NoCredentials):
+        return False
+    if isinstance(error, Refused):
+        return error.is_fault_of_server
+    return isinstance(error, NoAnswer | Throttled)
+
+
+async def _never() -> NoReturn:
+    await asyncio.Future[None]()
+    raise AssertionError("nobody ends this wait")
