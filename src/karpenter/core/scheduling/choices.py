@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from karpenter.core.scheduling.states import State, States
     from karpenter.core.scheduling.topology import Asked
-    from karpenter.core.scheduling.wishes import Wish
+    from karpenter.core.scheduling.wishes import Reading
 
 _MOST_WAYS: Final = 64
 """Ways to combine several topology keys that are tried, best first."""
@@ -44,22 +44,22 @@ class _Known(NamedTuple):
 
 
 class Choices:
-    """The ways of one wish, remembered per state and limits."""
+    """The ways of one reading, remembered per state and limits."""
 
-    def __init__(self, wish: Wish, states: States) -> None:
-        self._wish = wish
+    def __init__(self, reading: Reading, states: States) -> None:
+        self._reading = reading
         self._states = states
         self._stamp = -1
         self._now = _Known({}, {})
         self._known: dict[tuple[tuple[int, ...], ...], _Known] = {}
         """Under all patterns of counts that there were; few different ones come again and again."""
 
-        self._mine: list[tuple[str, ...]] = [()] * len(wish.demands.domains)
+        self._mine: list[tuple[str, ...]] = [()] * len(reading.demands.domains)
         """The domains that each group counts and the pods allow."""
 
-        self._sizes = [-1] * len(wish.demands.domains)
+        self._sizes = [-1] * len(reading.demands.domains)
         self._by_key: dict[str, list[Asked]] = {}
-        for asked in wish.demands.domains:
+        for asked in reading.demands.domains:
             self._by_key.setdefault(asked.group.key, []).append(asked)
 
     def ways(self, state: State) -> tuple[State, ...]:
@@ -69,11 +69,11 @@ class Choices:
 
     def refresh(self) -> None:
         """Take note of the counts as they are now."""
-        stamp = self._wish.stamp()
+        stamp = self._reading.stamp()
         if stamp == self._stamp:
             return
         self._stamp = stamp
-        pattern = tuple([self._pattern(n, asked) for n, asked in enumerate(self._wish.demands.domains)])
+        pattern = tuple([self._pattern(n, asked) for n, asked in enumerate(self._reading.demands.domains)])
         known = self._known.get(pattern)
         if known is None:
             limits = {key: self._limited(key) for key in self._by_key}
@@ -90,20 +90,20 @@ class Choices:
     def _pattern(self, number: int, asked: Asked) -> tuple[int, ...]:
         group = asked.group
         if len(group.counts) != self._sizes[number]:
-            strict = self._wish.strict[group.key]
+            strict = self._reading.rung.strict[group.key]
             self._sizes[number] = len(group.counts)
             self._mine[number] = tuple([domain for domain in group.counts if strict.allows(domain)])
             self._known = {}
         return group.pattern(self._mine[number])
 
     def _find(self, state: State) -> Iterator[State]:
-        wish, states = self._wish, self._states
-        if wish.rung.impossible or not wish.tolerates(state.template):
+        reading, states = self._reading, self._states
+        if reading.rung.impossible or not reading.tolerates(state.template):
             return
-        plain = states.step(state, wish.requirements)
+        plain = states.step(state, reading.rung.requirements)
         if plain is None:
             return
-        for volumes in wish.volumes or (None,):
+        for volumes in reading.volumes or (None,):
             start = plain if volumes is None else states.step(plain, volumes)
             if start is not None:
                 yield from self._narrowed(start) if self._by_key else (start,)
@@ -142,7 +142,7 @@ class Choices:
 
     def _limited(self, key: str) -> _Limits:
         """Return what counts permit now, whatever the state."""
-        strict = self._wish.strict[key]
+        strict = self._reading.rung.strict[key]
         allowed: set[str] | None = None
         rank: dict[str, int] = {}
         single = False

@@ -19,8 +19,9 @@ import numpy as np
 
 from karpenter.core.model.ports import host_ports
 from karpenter.core.model.resources import pod_requests
+from karpenter.core.scheduling.manners import Manners
 from karpenter.core.scheduling.problem import NO_VOLUMES
-from karpenter.core.scheduling.relax import ladder, required_apart
+from karpenter.core.scheduling.relax import required_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,22 +32,21 @@ if TYPE_CHECKING:
     from karpenter.api.placement import PodAffinityTerm, TopologySpreadConstraint
     from karpenter.api.pod import Pod, PodSpec, PodStatus
     from karpenter.core.model.ports import HostPort
+    from karpenter.core.scheduling.manners import Manner
     from karpenter.core.scheduling.problem import PodVolumes, Problem
-    from karpenter.core.scheduling.relax import Rung
 
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ENCODER: Final = msgspec.json.Encoder()
+_UNKNOWN: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
 
 
 class PodClass:
     """Pods that scheduling cannot tell apart, in the order in which they are placed."""
 
     __slots__ = (
-        "_ladder",
-        "_rungs",
         "devices",
         "example",
-        "labels",
+        "manner",
         "moved",
         "number",
         "pods",
@@ -62,15 +62,14 @@ class PodClass:
         *,
         number: int,
         example: Pod,
-        labels: dict[str, str],
+        manner: Manner,
         volumes: PodVolumes,
         moved: bool,
-        rungs: Iterator[Rung],
         devices: bool = False,
     ) -> None:
         self.number = number
         self.example = example
-        self.labels = labels
+        self.manner = manner
         self.volumes = volumes
         self.moved = moved
         self.devices = devices
@@ -82,38 +81,14 @@ class PodClass:
         self.want: tuple[int, ...] = ()
         """The requests over the resource axis of the run."""
 
-        self.vector: NDArray[np.int64] = np.zeros(0, np.int64)
-
-        self._ladder = rungs
-        self._rungs: list[Rung] = []
-
-    @property
-    def namespace(self) -> str:
-        """The namespace of all its pods."""
-        return self.example.metadata.namespace
-
-    def rung(self, position: int) -> Rung | None:
-        """Return one reading of the pods' wishes; None past the last."""
-        while len(self._rungs) <= position:
-            found = next(self._ladder, None)
-            if found is None:
-                return None
-            self._rungs.append(found)
-        return self._rungs[position]
-
-    def rungs(self) -> Iterator[Rung]:
-        """Yield every reading, most demanding first."""
-        position = 0
-        while (found := self.rung(position)) is not None:
-            yield found
-            position += 1
+        self.vector = _UNKNOWN
 
 
 def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
     """Return the classes of the problem's pods in placing order: the largest pods first."""
     specs, keys = _specs(problem)
     selected = tuple(sorted(keys))
-    respect = problem.options.preferences == "Respect"
+    manners = Manners(respect=problem.options.preferences == "Respect", avoidance=avoidance)
     known: dict[tuple[object, ...], PodClass] = {}
     found: list[PodClass] = []
     order = _Order()
@@ -128,15 +103,13 @@ def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
         identity = special.identity(pod, usual) if special else usual
         group = known.get(identity)
         if group is None:
-            spreads = special.spreads(pod)
-            rungs = ladder(pod.spec, spreads, respect=respect, avoidance=avoidance)
+            volumes = problem.volumes.get(pod.key, NO_VOLUMES)
             group = known[identity] = PodClass(
                 number=len(found),
                 example=pod,
-                labels=dict(labels),
-                volumes=problem.volumes.get(pod.key, NO_VOLUMES),
+                manner=manners.of(pod, labels, special.spreads(pod), volumes),
+                volumes=volumes,
                 moved=pod.key in problem.moved,
-                rungs=rungs,
                 devices=special.claims_devices(pod),
             )
             found.append(group)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.node import Taint
     from karpenter.core.scheduling.problem import Existing
-    from karpenter.core.scheduling.wishes import Wish
+    from karpenter.core.scheduling.wishes import Reading, Wish
 
 
 class NodeKind:
@@ -36,9 +36,10 @@ class NodeKind:
 
     def suits(self, wish: Wish) -> bool:
         """Return whether a wish can ever be met here, room and company aside."""
-        if self.number not in wish.kinds:
-            wish.kinds[self.number] = self._suits(wish)
-        return wish.kinds[self.number]
+        known = wish.reading.kinds
+        if self.number not in known:
+            known[self.number] = self._suits(wish)
+        return known[self.number]
 
     def _suits(self, wish: Wish) -> bool:
         if wish.rung.impossible:
@@ -75,13 +76,13 @@ class NodeKinds:
         self.of = numbers
 
 
-def asked_keys(wishes: Iterable[Wish]) -> frozenset[str]:
-    """Return every label key that decides anything for these wishes."""
+def asked_keys(readings: Iterable[Reading]) -> frozenset[str]:
+    """Return every label key that decides anything for these readings."""
     keys: set[str] = set()
-    for wish in wishes:
-        keys |= wish.requirements.keys()
-        keys |= wish.strict.keys()
-        for each in wish.volumes:
+    for reading in readings:
+        keys |= reading.rung.requirements.keys()
+        keys |= reading.rung.strict.keys()
+        for each in reading.volumes:
             keys |= each.keys()
-        keys.update(asked.group.key for asked in wish.demands.domains)
+        keys.update(asked.group.key for asked in reading.demands.domains)
     return frozenset(keys)

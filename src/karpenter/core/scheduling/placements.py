@@ -52,7 +52,7 @@ class Because(Mapping[str, str]):
             told = f"node {node} is the first existing node that suits it and has room"
         else:
             told = _bought(self._new[move.bin - run.nodes.count])
-        readings = list(move.wish.of.rungs())
+        readings = move.wish.of.manner.rungs
         reached = next(number for number, rung in enumerate(readings) if rung is move.wish.rung)
         lost = [rung.given_up for rung in readings[1 : reached + 1]]
         return f"{told}; it gave up {', '.join(lost)}" if lost else told

@@ -68,9 +68,9 @@ class Run:
         self.templates: Sequence[Template] = encoded.templates
         self.topology = encoded.fresh_topology()
         self.wishes = encoded.wishes(self.topology)
-        every = [wish for wishes in self.wishes.values() for wish in wishes]
+        every = {id(wish.reading): wish.reading for wishes in self.wishes.values() for wish in wishes}
         self.nodes = Nodes(amounts_of([node.free for node in problem.nodes], encoded.axis))
-        self.kinds = NodeKinds(problem.nodes, asked_keys(every))
+        self.kinds = NodeKinds(problem.nodes, asked_keys(every.values()))
         self.quiet = np.array([node.quiet for node in problem.nodes], bool)
         self.states = States(encoded.well_known)
         self.claims = Claims(len(encoded.axis))
@@ -97,9 +97,9 @@ class Run:
 
     def choices(self, wish: Wish) -> Choices:
         """Return the ways of a wish, remembered."""
-        found = self._choices.get(id(wish))
+        found = self._choices.get(id(wish.reading))
         if found is None:
-            found = self._choices[id(wish)] = Choices(wish, self.states)
+            found = self._choices[id(wish.reading)] = Choices(wish.reading, self.states)
         return found
 
     # Existing nodes.
@@ -291,9 +291,10 @@ class Run:
 
     def counting(self, wish: Wish) -> tuple[Group, ...]:
         """Return the groups that count the pods of a wish."""
-        found = self._counting.get(wish.of.number)
+        manner = wish.of.manner
+        found = self._counting.get(manner.number)
         if found is None:
-            found = self._counting[wish.of.number] = self.topology.counting(wish.of)
+            found = self._counting[manner.number] = self.topology.counting(manner)
         return found
 
     def _record(self, wish: Wish, number: int, count: int) -> None:

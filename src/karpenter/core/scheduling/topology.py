@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from karpenter.api.node import Taint
     from karpenter.api.placement import PodAffinityTerm, TopologySpreadConstraint
     from karpenter.api.pod import Pod
-    from karpenter.core.scheduling.classes import PodClass
+    from karpenter.core.scheduling.manners import Manner
     from karpenter.core.scheduling.problem import Existing, Place, Problem
     from karpenter.core.scheduling.relax import Rung
     from karpenter.core.scheduling.templates import Template
@@ -76,7 +76,7 @@ class Topology:
         self._crowds = _Crowds(problem)
         self._admitted: dict[tuple[NodeFilter, str], bool] = {}
         self._stating: dict[tuple[int, int], tuple[Asked, ...]] = {}
-        """What a class states on a rung, by number and position."""
+        """What a manner states on a rung, by number and position."""
 
         self._pickers = _Picker()
         self._keepers = _Picker()
@@ -84,29 +84,29 @@ class Topology:
             for term in required_apart(located.pod.spec):
                 self._keep_off(located.pod, term, located.node)
 
-    def prepare(self, classes: Iterable[PodClass]) -> None:
-        """Set up every group that these pods state, whatever they may give up later."""
-        for each in classes:
-            for position, rung in enumerate(each.rungs()):
-                self._stating[each.number, position] = tuple(self._stated(each, rung))
-            for term in required_apart(each.example.spec):
-                self._group(self._off_key(each.example, term), self._keepers)
+    def prepare(self, manners: Iterable[Manner]) -> None:
+        """Set up every group that pods with these manners state, whatever they may give up later."""
+        for manner in manners:
+            for position, rung in enumerate(manner.rungs):
+                self._stating[manner.number, position] = tuple(self._stated(manner, rung))
+            for term in required_apart(manner.example.spec):
+                self._group(self._off_key(manner.example, term), self._keepers)
 
-    def demands(self, each: PodClass, position: int) -> Demands:
-        """Return what one reading of a class that was prepared asks of its surroundings."""
-        asked = list(self._stating[each.number, position])
-        asked += [Asked(group, False) for group in self._keepers.pick(each.namespace, each.labels)]
+    def demands(self, manner: Manner, position: int) -> Demands:
+        """Return what one reading of a manner that was prepared asks of its surroundings."""
+        asked = list(self._stating[manner.number, position])
+        asked += [Asked(group, False) for group in self._keepers.pick(manner.namespace, manner.labels)]
         if not asked:
             return _NOTHING
         return Demands(
             tuple(a for a in asked if not a.group.by_host), tuple(a for a in asked if a.group.by_host)
         )
 
-    def counting(self, each: PodClass) -> tuple[Group, ...]:
-        """Return the groups that count the pods of a class wherever they are placed."""
-        groups = list(self._pickers.pick(each.namespace, each.labels))
-        for term in required_apart(each.example.spec):
-            group = self._groups[self._off_key(each.example, term)]
+    def counting(self, manner: Manner) -> tuple[Group, ...]:
+        """Return the groups that count pods with a manner wherever they are placed."""
+        groups = list(self._pickers.pick(manner.namespace, manner.labels))
+        for term in required_apart(manner.example.spec):
+            group = self._groups[self._off_key(manner.example, term)]
             if group not in groups:
                 groups.append(group)
         return tuple(groups)
@@ -126,18 +126,18 @@ class Topology:
             )
         return self._admitted[key]
 
-    def _stated(self, each: PodClass, rung: Rung) -> Iterator[Asked]:
-        pod = each.example
+    def _stated(self, manner: Manner, rung: Rung) -> Iterator[Asked]:
+        pod = manner.example
         for spread in rung.spreads:
             if spread.label_selector is not None:  # a spread that selects nothing limits nothing
-                yield self._asked(each, self._spread_key(pod, spread))
+                yield self._asked(manner, self._spread_key(pod, spread))
         for kind, terms in ((Kind.NEAR, rung.near), (Kind.APART, rung.apart)):
             for term in terms:
-                yield self._asked(each, self._term_key(pod, term, kind))
+                yield self._asked(manner, self._term_key(pod, term, kind))
 
-    def _asked(self, each: PodClass, key: GroupKey) -> Asked:
+    def _asked(self, manner: Manner, key: GroupKey) -> Asked:
         group = self._group(key, self._pickers)
-        return Asked(group, group.selects(each.namespace, each.labels))
+        return Asked(group, group.selects(manner.namespace, manner.labels))
 
     def _spread_key(self, pod: Pod, spread: TopologySpreadConstraint) -> GroupKey:
         alternatives: tuple[Requirements, ...] = ()

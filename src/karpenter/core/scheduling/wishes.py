@@ -1,7 +1,8 @@
 """
-One reading of one class, ready to be matched: what it needs and what it does to counts.
+One reading of pods, ready to be matched: what it needs and what it does to counts.
 
-Compiled once per class and rung, before anything is placed.
+Compiled once per manner and rung, before anything is placed; a wish is such a reading by pods
+of one class.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.requirements import Requirements
     from karpenter.core.scheduling.classes import PodClass
     from karpenter.core.scheduling.domains import Group
+    from karpenter.core.scheduling.manners import Manner
     from karpenter.core.scheduling.relax import Rung
     from karpenter.core.scheduling.templates import Template
     from karpenter.core.scheduling.topology import Asked, Demands, Topology
@@ -29,21 +31,50 @@ if TYPE_CHECKING:
 _NO_LIMIT = int(np.iinfo(np.int32).max)
 
 
-class Wish:
-    """A class of pods that asks for everything on one rung of its ladder."""
+class Reading:
+    """One rung of a manner: all that pods ask for, their size aside."""
 
-    __slots__ = ("_shrinks", "_tolerated", "demands", "kinds", "of", "rung", "volumes")
+    __slots__ = ("_tolerated", "demands", "kinds", "rung", "shrinks", "volumes")
 
-    def __init__(self, of: PodClass, rung: Rung, demands: Demands) -> None:
-        self.of = of
+    def __init__(self, manner: Manner, rung: Rung, demands: Demands) -> None:
         self.rung = rung
         self.demands = demands
-        self.volumes = of.volumes.alternatives
+        self.volumes = manner.volumes
         self.kinds: dict[int, bool] = {}
         """Which kinds of existing node suit, as far as that never changes."""
 
+        self.shrinks = not any(asked.group.kind is Kind.NEAR for asked in demands.hosts)
+        """Whether a bin that is refused for its company stays refused."""
+
         self._tolerated: dict[int, bool] = {}
-        self._shrinks = not any(asked.group.kind is Kind.NEAR for asked in demands.hosts)
+
+    def tolerates(self, template: Template) -> bool:
+        """Return whether the pods may run on nodes of a template."""
+        found = self._tolerated.get(template.number)
+        if found is None:
+            found = tolerates(self.rung.tolerations, template.pool.taints)
+            self._tolerated[template.number] = found
+        return found
+
+    def stamp(self) -> int:
+        """Return a figure that changes whenever a count that limits the pods does."""
+        stamp = 0
+        for asked in self.demands.domains:
+            stamp += asked.group.version
+        return stamp
+
+
+class Wish:
+    """A class of pods that asks for everything on one rung of its ladder."""
+
+    __slots__ = ("demands", "of", "reading", "rung", "volumes")
+
+    def __init__(self, of: PodClass, reading: Reading) -> None:
+        self.of = of
+        self.reading = reading
+        self.rung = reading.rung
+        self.demands = reading.demands
+        self.volumes = reading.volumes
 
     @property
     def requirements(self) -> Requirements:
@@ -62,10 +93,7 @@ class Wish:
 
     def tolerates(self, template: Template) -> bool:
         """Return whether the pods may run on nodes of a template."""
-        found = self._tolerated.get(template.number)
-        if found is None:
-            found = self._tolerated[template.number] = tolerates(self.tolerations, template.pool.taints)
-        return found
+        return self.reading.tolerates(template)
 
     def host_cap(self, number: int) -> int:
         """Return how many pods of the class one bin may still take, by what runs there."""
@@ -87,14 +115,7 @@ class Wish:
 
     def is_closed(self, number: int) -> bool:
         """Return whether a bin can never again take a pod of the class, by what runs there."""
-        return self._shrinks and self.host_cap(number) < 1
-
-    def stamp(self) -> int:
-        """Return a figure that changes whenever a count that limits the class does."""
-        stamp = 0
-        for asked in self.demands.domains:
-            stamp += asked.group.version
-        return stamp
+        return self.reading.shrinks and self.host_cap(number) < 1
 
 
 def cap_of(asked: Asked, number: int) -> int:
@@ -126,10 +147,13 @@ def _caps(group: Group, counts: NDArray[np.int64], *, counts_itself: bool) -> ND
 
 def compile_wishes(classes: Sequence[PodClass], topology: Topology) -> dict[int, list[Wish]]:
     """Return every class's readings in order, by class number."""
-    topology.prepare(classes)
-    return {
-        each.number: [
-            Wish(each, rung, topology.demands(each, position)) for position, rung in enumerate(each.rungs())
+    manners = {each.manner.number: each.manner for each in classes}
+    topology.prepare(manners.values())
+    readings = {
+        number: [
+            Reading(manner, rung, topology.demands(manner, position))
+            for position, rung in enumerate(manner.rungs)
         ]
-        for each in classes
+        for number, manner in manners.items()
     }
+    return {each.number: [Wish(each, found) for found in readings[each.manner.number]] for each in classes}

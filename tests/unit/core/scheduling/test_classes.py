@@ -64,6 +64,12 @@ ALIKE = {
     "pods whose specs only read the same": (pod("a"), pod("b")),
     "pods with labels that nobody asks about": (labelled("a", x="1"), labelled("b", x="2")),
     "pods that restarted, and pods that did not": (given_cpu("a", "1"), given_cpu("b", "1", restarts=7)),
+    "a pod that has begun, and one of which nothing is known": (
+        pod("a"),
+        msgspec.structs.replace(
+            pod("b"), status=PodStatus(container_statuses=(ContainerStatus(name="main", restart_count=1),))
+        ),
+    ),
     "pods with volumes that do not matter": (
         pod("a"),
         msgspec.structs.replace(
@@ -182,7 +188,7 @@ def test_own_spreads_come_before_defaults() -> None:
         problem(own, spread_defaults={"default/a": (spread(ZONE, app="a"),)}), avoidance=False
     )
 
-    assert [each.topology_key for rung in group.rungs() for each in rung.spreads] == [HOSTNAME]
+    assert [each.topology_key for rung in group.manner.rungs for each in rung.spreads] == [HOSTNAME]
 
 
 def test_large_pods_come_first() -> None:
@@ -207,16 +213,26 @@ def test_old_pods_come_first() -> None:
     assert classes(given) == [["e"], ["b", "a"], ["c", "d"]]
 
 
-def test_readings_are_worked_out_when_asked() -> None:
-    """A class knows every reading of its pods, in order, and says when there are no more."""
+def test_readings_are_in_order() -> None:
+    """A class knows every reading of its pods, the most demanding first."""
     (group,) = classify(problem(pod("a", terms=[[only(ZONE, "x")], [only(ZONE, "y")]])), avoidance=False)
 
-    second = group.rung(1)
+    assert [rung.requirements[ZONE].values for rung in group.manner.rungs] == [{"x"}, {"y"}]
 
-    assert second is not None
-    assert second is group.rung(1)
-    assert list(group.rungs()) == [group.rung(0), second]
-    assert group.rung(2) is None
+
+def test_pods_that_differ_in_size_alone_share_their_manner() -> None:
+    """What pods ask of a place is worked out once however many sizes they have; a volume keeps them apart."""
+    alike = [pod("a", cpu="1", on={ZONE: "z"}), pod("b", cpu="2", on={ZONE: "z"})]
+    others = [pod("c", cpu="3", on={ZONE: "y"}), pod("d", cpu="4", on={ZONE: "z"}, namespace="web")]
+    stored = pod("e", cpu="5", on={ZONE: "z"})
+    given = problem(
+        alike, others, stored, volumes={"default/e": PodVolumes(claims={"ebs": frozenset({"claim"})})}
+    )
+
+    found = {each.example.metadata.name: each.manner for each in classify(given, avoidance=False)}
+
+    assert found["a"] is found["b"]
+    assert len({id(manner) for manner in found.values()}) == 4
 
 
 def test_preferences_may_be_ignored() -> None:
@@ -226,13 +242,13 @@ def test_preferences_may_be_ignored() -> None:
     (respected,) = classify(problem(fond), avoidance=False)
     (ignored,) = classify(problem(fond, options=Options(preferences="Ignore")), avoidance=False)
 
-    assert (len(list(respected.rungs())), len(list(ignored.rungs()))) == (2, 1)
+    assert (len(respected.manner.rungs), len(ignored.manner.rungs)) == (2, 1)
 
 
 def test_a_class_knows_what_its_pods_want() -> None:
     """Namespace, ports and requests are those of every pod in the class."""
     (group,) = classify(problem(replicas(pod("a", cpu="2", ports=[80], namespace="web"), 2)), avoidance=False)
 
-    assert group.namespace == "web"
+    assert group.manner.namespace == "web"
     assert [port.port for port in group.ports] == [80]
     assert group.requests == {"cpu": 2000, "memory": 128 * 2**20, "pods": 1}

@@ -51,8 +51,8 @@ def test_avoiding_nodes_is_a_wish_only_where_some_pool_discourages() -> None:
         Encoded(problem(pod("a"), pools=[reluctant])),
     )
 
-    assert len(list(plain.classes[0].rungs())) == 1
-    assert [rung.given_up for rung in discouraged.classes[0].rungs()] == [
+    assert len(plain.classes[0].manner.rungs) == 1
+    assert [rung.given_up for rung in discouraged.classes[0].manner.rungs] == [
         "",
         "avoiding PreferNoSchedule nodes",
     ]

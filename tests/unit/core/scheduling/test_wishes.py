@@ -150,7 +150,7 @@ def test_counts_that_matter_change_the_stamp() -> None:
             pools=[POOL],
         )
     )
-    even, near = wish_of(run, "x"), wish_of(run, "y")
+    even, near = wish_of(run, "x").reading, wish_of(run, "y").reading
     before = even.stamp(), near.stamp()
 
     even.demands.domains[0].group.add("zone-1")
