@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from karpenter.cli.output import Output
     from karpenter.simulation.misfortune import Severity
     from karpenter.simulation.run import Outcome
-    from karpenter.simulation.script import Script
+    from karpenter.simulation.script import Provider, Script
 
 
 class _Seeds(click.ParamType[range]):
@@ -44,9 +44,17 @@ class _Seeds(click.ParamType[range]):
 @click.command(
     epilog="Examples:\n\n"
     "  karpenter simulate --seed 1..200\n\n"
+    "  karpenter simulate --provider aws --seed 1..20 --faults many\n\n"
     "  karpenter simulate --seed 7 --hours 24 --faults none -o json"
 )
 @click.option("--seed", "seeds", type=_Seeds(), default="1", show_default=True, help="A seed, or a range.")
+@click.option(
+    "--provider",
+    type=click.Choice(("kwok", "aws")),
+    default="kwok",
+    show_default=True,
+    help="The cloud: one in memory, or the provider of production on an embedded AWS.",
+)
 @click.option(
     "--hours",
     type=click.FloatRange(min=0.0, min_open=True),
@@ -75,6 +83,7 @@ class _Seeds(click.ParamType[range]):
 @output_option_with("text", "json")
 def simulate(  # noqa: PLR0917  click hands over options by name
     seeds: range,
+    provider: Provider,
     hours: float,
     machines: int,
     faults: Severity,
@@ -89,18 +98,35 @@ def simulate(  # noqa: PLR0917  click hands over options by name
     with faults: lost watches, failing calls, crashes, machines that never join, zones that
     are sold out. Hours pass in seconds, and the same seed gives the same life, byte for byte.
 
+    With the provider aws, the code that talks to AWS in production talks to an AWS in this
+    process, which throttles, times out, loses answers, shows instances late, has only a part
+    of what fleets ask for, and tells things twice, late, in another order or garbled.
+
     Exits 0 only if nothing was violated, and tells the shortest story of what was.
     """
     from karpenter.simulation.script import write  # noqa: PLC0415  help answers at once
 
     settings = _settings(given)
-    scripts = (write(seed, hours=hours, severity=faults, machines=machines) for seed in seeds)
+    if provider == "aws":
+        _check_aws()
+    scripts = (
+        write(seed, hours=hours, severity=faults, machines=machines, provider=provider) for seed in seeds
+    )
     outcomes = list(_lives(scripts, settings, story=story, total=len(seeds)))
     if output.form == "json":
         click.echo(render(outcomes, "json"), nl=False)
     else:
         click.echo(_summary(outcomes))
     sys.exit(1 if any(each.violations for each in outcomes) else 0)
+
+
+def _check_aws() -> None:
+    from karpenter.local.aws.needs import NotInstalled, check_needs  # noqa: PLC0415  as above
+
+    try:
+        check_needs()
+    except NotInstalled as error:
+        raise Refused(str(error), hint=error.hint) from None
 
 
 def _settings(given: tuple[str, ...]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from karpenter.cli.simulate import simulate
+from karpenter.local.aws.needs import NotInstalled
 
 SHORT = ("--hours", "0.01", "--machines", "1", "--faults", "none")
 
@@ -46,3 +47,17 @@ def test_bad_input_is_refused(arguments: tuple[str, ...], problem: str) -> None:
 
     assert result.exit_code == 2
     assert problem in result.output
+
+
+def test_aws_needs_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has not installed what imitates AWS is told how to."""
+
+    def refuse() -> None:
+        raise NotInstalled(("moto",))
+
+    monkeypatch.setattr("karpenter.local.aws.needs.check_needs", refuse)
+
+    result = CliRunner().invoke(simulate, ["--provider", "aws", *SHORT])
+
+    assert result.exit_code == 2
+    assert "hint: pip install 'karpenter[local-aws]'" in result.output

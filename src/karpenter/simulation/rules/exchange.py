@@ -59,7 +59,7 @@ class Exchange(Rule):
     def _goes_anyway(self, claim: NodeClaim) -> bool:
         """Whether a claim may be deleted for another reason than a command."""
         provider_id = claim.status.provider_id
-        machines = {each.provider_id for each in self.world.sky.machines()}
+        machines = {each.provider_id for each in self.world.sky.machines() if not each.deleting}
         if provider_id not in machines or provider_id in self.world.doomed:
             return True
         nodes = [each for each in self.mirror.nodes.values() if each.spec.provider_id == provider_id]
