@@ -12,7 +12,7 @@ from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from moto.core.responses import ActionResult
-from moto.ec2.exceptions import InvalidInstanceIdError
+from moto.ec2.exceptions import EC2ClientError, InvalidInstanceIdError
 
 from karpenter.local.aws.account import ACCOUNTS
 from karpenter.local.aws.power import RUNNING
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from karpenter.local.aws.account import Account, Ailment
 
 _CHECKS: Final = {"instance": "InstanceStatus", "system": "SystemStatus"}
+_WELL: Final[dict[str, Any]] = {
+    "AvailabilityZone": "",
+    "InstanceState": {"Name": "", "Code": 0},
+    "InstanceStatus": {"Status": "", "Details": []},
+    "SystemStatus": {"Status": "", "Details": []},
+    "Events": [],
+}
 
 
 def describe_instances(self: Any, plain: Callable[[Any], ActionResult]) -> ActionResult:
@@ -57,6 +64,8 @@ def describe_instance_status(self: Any) -> ActionResult:
         for each in self.ec2_backend.all_instances()
         if each.state == RUNNING and (not ids or each.id in ids)
     ]
+    for name in filters:
+        _field(_WELL, name)  # what EC2 does not know is refused, whether or not anything runs
     return ActionResult({"InstanceStatuses": [each for each in statuses if _matches(each, filters)]})
 
 
@@ -106,17 +115,29 @@ def _status(instance: Any, ailment: Ailment | None) -> dict[str, Any]:
     return {**told, field: {"Status": "impaired", "Details": [detail]}}
 
 
+def _field(status: dict[str, Any], name: str) -> set[str]:
+    """
+    Return what a status has in a field that it can be filtered by.
+
+    Raises:
+        EC2ClientError: EC2 does not filter by that.
+    """
+    match name.split("."):
+        case ["availability-zone"]:
+            return {status["AvailabilityZone"]}
+        case ["instance-state-name"]:
+            return {status["InstanceState"]["Name"]}
+        case ["instance-state-code"]:
+            return {str(status["InstanceState"]["Code"])}
+        case ["instance-status" | "system-status" as check, "status"]:
+            return {status[_CHECKS[check.partition("-")[0]]]["Status"]}
+        case ["instance-status" | "system-status" as check, "reachability"]:
+            return {each["Status"] for each in status[_CHECKS[check.partition("-")[0]]]["Details"]}
+        case ["event", "code" | "description" as field]:
+            return {each[field.capitalize()] for each in status["Events"]}
+        case _:
+            raise EC2ClientError("InvalidParameterValue", f"The filter '{name}' is invalid")
+
+
 def _matches(status: dict[str, Any], filters: dict[str, list[str]]) -> bool:
-    for name, values in filters.items():
-        match name:
-            case "instance-status.status":
-                held = status["InstanceStatus"]["Status"] in values
-            case "system-status.status":
-                held = status["SystemStatus"]["Status"] in values
-            case "event.code":
-                held = any(each["Code"] in values for each in status["Events"])
-            case _:
-                raise NotImplementedError(f"instances are not told apart by {name} here")
-        if not held:
-            return False
-    return True
+    return all(_field(status, name) & set(values) for name, values in filters.items())

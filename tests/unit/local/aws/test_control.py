@@ -7,6 +7,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from botocore.exceptions import ClientError
 
 from karpenter.local.aws.commands import (
     Allow,
@@ -358,6 +359,7 @@ def test_instances_are_asked_for_by_several_keys(world: World, control: Control)
     ("what", "question"),
     [
         pytest.param("instance", ("instance-status.status", "impaired"), id="the instance"),
+        pytest.param("instance", ("instance-status.reachability", "failed"), id="how it is reached"),
         pytest.param("system", ("system-status.status", "impaired"), id="what is under it"),
         pytest.param("instance-stop", ("event.code", "instance-stop"), id="what will become of it"),
     ],
@@ -378,6 +380,31 @@ def test_instances_can_be_unwell(
     assert unwell() == [instance]
     control.perform(Heal(instance=instance))
     assert unwell() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        pytest.param("availability-zone", "us-west-2a", True, id="where they are"),
+        pytest.param("availability-zone", "us-west-2b", False, id="where they are not"),
+        pytest.param("instance-state-name", "running", True, id="their state"),
+        pytest.param("instance-state-code", "16", True, id="the code of their state"),
+    ],
+)
+def test_statuses_are_told_apart(world: World, control: Control, name: str, value: str, found: bool) -> None:
+    """Statuses can be asked for by what EC2 tells them apart by."""
+    launch(world)
+    assert control.instances()
+    told = world.ec2.describe_instance_status(Filters=[{"Name": name, "Values": [value]}])
+
+    assert bool(told["InstanceStatuses"]) == found
+
+
+@pytest.mark.parametrize("name", ["colour", "event.colour", "instance-status", "instance-status.colour"])
+def test_what_statuses_are_not_told_apart_by_is_refused(world: World, name: str) -> None:
+    """EC2 refuses a filter that it does not know, whether or not anything runs."""
+    with pytest.raises(ClientError, match=rf"InvalidParameterValue.*The filter '{name}' is invalid"):
+        world.ec2.describe_instance_status(Filters=[{"Name": name, "Values": ["red"]}])
 
 
 def test_zones_can_be_shifted_away(world: World, control: Control) -> None:
