@@ -71,10 +71,10 @@ class _Recorded(Aws):
         self._clock = clock
         self.sent: list[tuple[str, float]] = []
 
-    def _call(self, service: str, operation: str, parameters: Any) -> dict[str, Any]:
+    def _call(self, service: str, operation: str, parameters: Any, made: Any) -> dict[str, Any]:
         if service == "ec2":
             self.sent.append((operation, self._clock.monotonic()))
-        return super()._call(service, operation, parameters)
+        return super()._call(service, operation, parameters, made)
 
 
 def _catalogue(server: EmbeddedAws) -> Iterator[tuple[str, ...]]:

@@ -26,13 +26,15 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 from karpenter.base.aio.bucket import TokenBucket
-from karpenter.cloud.aws.refusals import NoAnswer, NoCredentials, Refused, refusal
-from karpenter.cloud.errors import Throttled
+from karpenter.cloud.aws.refusals import NoAnswer, NoCredentials, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 
+    from karpenter.cloud.aws.refusals import Refused  # noqa: F401  named in docstrings
     from karpenter.cloud.aws.session import Clients
+    from karpenter.cloud.aws.tallying import Called
+    from karpenter.cloud.errors import Throttled  # noqa: F401  named in docstrings
 
 THREADS: Final = 16
 
@@ -49,10 +51,6 @@ LIMITS: Final = {
 READING: Final = (20.0, 100.0)
 """The same for everything that only reads."""
 
-_OK: Final = "200"
-_THROTTLED: Final = "503"
-_NO_STATUS: Final = "0"
-
 Answer = dict[str, Any]
 T = TypeVar("T")
 
@@ -66,8 +64,8 @@ class Aws:
         self._clients = clients
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="aws")
         self._buckets: dict[tuple[float, float], TokenBucket] = {}
-        self.note: Callable[[str, str, str, float], None] = _nobody
-        """Told of every call: service, operation, the status of the answer (0 without one), and seconds."""
+        self.note: Callable[[Called], None] = _nobody
+        """Told of every call."""
 
     async def ask(self, service: str, operation: str, /, **parameters: Any) -> Answer:
         """
@@ -80,9 +78,10 @@ class Aws:
         """
         if service == "ec2":
             await self._bucket(operation).take()
-        call = partial(self._call, service, operation, parameters)
+        made: list[Called] = []
+        call = partial(self._call, service, operation, parameters, made)
         answering = asyncio.get_running_loop().run_in_executor(self._pool, call)
-        return await self._noted(service, operation, answering)
+        return await self._noted(answering, made)
 
     async def listen(self, service: str, operation: str, /, **parameters: Any) -> Answer:
         """
@@ -90,25 +89,17 @@ class Aws:
 
         It has a thread of its own, which does not keep the process from ending.
         """
-        call = partial(self._call, service, operation, parameters)
-        return await self._noted(service, operation, _in_the_background(call))
+        made: list[Called] = []
+        call = partial(self._call, service, operation, parameters, made)
+        return await self._noted(_in_the_background(call), made)
 
-    async def _noted(self, service: str, operation: str, answering: asyncio.Future[Answer]) -> Answer:
-        """Wait for an answer, and note how that went."""
-        loop, status = asyncio.get_running_loop(), _NO_STATUS
-        began = loop.time()
+    async def _noted(self, answering: Awaitable[T], made: Iterable[Called]) -> T:
+        """Wait for an answer, and note the calls that were made for it."""
         try:
-            answer = await answering
-            status = _OK
-        except Refused as error:
-            status = str(error.status)
-            raise
-        except Throttled:
-            status = _THROTTLED
-            raise
+            return await answering
         finally:
-            self.note(service, operation, status, loop.time() - began)
-        return answer
+            for each in made:
+                self.note(each)
 
     async def pages(
         self, service: str, operation: str, /, *, marker: str = "NextToken", **parameters: Any
@@ -133,7 +124,9 @@ class Aws:
 
     async def run(self, service: str, work: Callable[[Any], T]) -> T:
         """Let a function that asks one service a lot do so in one of our threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._run, service, work)
+        made: list[Called] = []
+        call = partial(self._run, service, work, made)
+        return await self._noted(asyncio.get_running_loop().run_in_executor(self._pool, call), made)
 
     def close(self) -> None:
         """Let the threads go; calls under way are not waited for."""
@@ -146,14 +139,25 @@ class Aws:
             self._buckets[figures] = TokenBucket(rate=rate, burst=burst)
         return self._buckets[figures]
 
-    def _call(self, service: str, operation: str, parameters: Mapping[str, Any]) -> Answer:
-        with _in_our_words(f"{service}:{operation}"):
+    def _call(
+        self, service: str, operation: str, parameters: Mapping[str, Any], made: list[Called]
+    ) -> Answer:
+        with self._tallied(made), _in_our_words(f"{service}:{operation}"):
             answer: Answer = self._clients.call(service, operation, parameters)
         return answer
 
-    def _run(self, service: str, work: Callable[[Any], T]) -> T:
-        with _in_our_words(service):
+    def _run(self, service: str, work: Callable[[Any], T], made: list[Called]) -> T:
+        with self._tallied(made), _in_our_words(service):
             return work(self._clients.by_name[service])
+
+    @contextmanager
+    def _tallied(self, made: list[Called]) -> Iterator[None]:
+        """Add the calls that are made meanwhile in this thread."""
+        self._clients.tally.take()  # what others did here with the same clients is theirs
+        try:
+            yield
+        finally:
+            made += self._clients.tally.take()
 
 
 def _in_the_background(call: Callable[[], Answer]) -> asyncio.Future[Answer]:
@@ -183,9 +187,9 @@ def _in_the_background(call: Callable[[], Answer]) -> asyncio.Future[Answer]:
     return future
 
 
-def _nobody(service: str, operation: str, status: str, seconds: float) -> None:
+def _nobody(called: Called) -> None:
     """Take no note."""
-    del service, operation, status, seconds
+    del called
 
 
 @contextmanager

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from karpenter.telemetry.metrics.declaring import CALLS, DURATIONS, counter, gauge, histogram
+from karpenter.telemetry.metrics.declaring import DURATIONS, counter, doubling, gauge, histogram
 from karpenter.telemetry.metrics.table.conditions import condition_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
+    from karpenter.cloud.aws.tallying import Called
     from karpenter.telemetry.metrics import Counter, Declared, Gauge, Histogram, Metrics
 
 RECEIVED: Final = counter(
@@ -91,19 +92,32 @@ USER_DATA_BYTES: Final = gauge(
     "nodeclass",
 )
 
+_CALL: Final = ("service", "action", "code")
+_LATENCIES: Final = doubling(0.001, 10)
+
 REQUESTS: Final = counter(
-    "aws_sdk_go_request_total",
-    "Calls to AWS, by the status of their answers; 0 without one.",
-    "service",
-    "action",
-    "status_code",
+    "aws_sdk_go_request_total", "Calls to AWS, by the status of their last answers; 0 without one.", *_CALL
 )
 REQUEST_DURATION: Final = histogram(
     "aws_sdk_go_request_duration_seconds",
-    "Seconds that calls to AWS take.",
-    "service",
-    "action",
-    buckets=CALLS,
+    "Seconds that calls to AWS take, with all their attempts.",
+    *_CALL,
+    buckets=_LATENCIES,
+)
+RETRIES: Final = histogram(
+    "aws_sdk_go_request_retry_count",
+    "How often calls to AWS were sent again.",
+    *_CALL,
+    buckets=tuple(float(count) for count in range(11)),
+)
+ATTEMPTS: Final = counter(
+    "aws_sdk_go_request_attempt_total", "Times that calls were sent to AWS, by the answers.", *_CALL
+)
+ATTEMPT_DURATION: Final = histogram(
+    "aws_sdk_go_request_attempt_duration_seconds",
+    "Seconds that AWS takes to answer when a call was sent.",
+    *_CALL,
+    buckets=_LATENCIES,
 )
 CLASS_CONDITIONS: Final = condition_metrics("operator_ec2nodeclass", "an EC2NodeClass")
 
@@ -123,6 +137,9 @@ METRICS: Final = (
     USER_DATA_BYTES,
     REQUESTS,
     REQUEST_DURATION,
+    RETRIES,
+    ATTEMPTS,
+    ATTEMPT_DURATION,
     *CLASS_CONDITIONS.all,
 )
 
@@ -137,10 +154,15 @@ class Meters:
         """Count and show with these from now on."""
         self._metrics = metrics
 
-    def note_call(self, service: str, operation: str, status: str, seconds: float) -> None:
+    def note_call(self, called: Called) -> None:
         """Count a call to AWS."""
-        self.count(REQUESTS, service=service, action=operation, status_code=status)
-        self.observe(REQUEST_DURATION, seconds, service=service, action=operation)
+        what = {"service": called.service, "action": called.action}
+        self.count(REQUESTS, **what, code=called.code)
+        self.observe(REQUEST_DURATION, called.seconds, **what, code=called.code)
+        self.observe(RETRIES, float(called.retries), **what, code=called.code)
+        for each in called.attempts:
+            self.count(ATTEMPTS, **what, code=each.code)
+            self.observe(ATTEMPT_DURATION, each.seconds, **what, code=each.code)
 
     def count(self, declared: Declared[Counter], **labels: str) -> None:
         """Count one."""

@@ -20,6 +20,7 @@ from botocore.utils import InstanceMetadataRegionFetcher
 
 from karpenter import __version__
 from karpenter.cloud.aws.settings import BadSetting
+from karpenter.cloud.aws.tallying import Tally
 from karpenter.cloud.catalogs.ec2.session import pricing_region
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class Clients(msgspec.Struct, frozen=True, kw_only=True):
     region: str
     partition: str
     by_name: _AsNeeded
+    tally: Tally
+    """What came of their calls."""
 
     def call(self, service: str, operation: str, parameters: Mapping[str, Any]) -> Any:
         """Call an operation by the name that policies give it."""
@@ -127,18 +130,23 @@ def open_clients(
     if not retries:
         config = few
 
+    tally = Tally()
+
     def make(name: str) -> Any:
-        return session.client(
+        made: Any = session.client(
             "ec2" if name == _FLEETS else name,
             region_name=pricing_region(place) if name == "pricing" else place,
             endpoint_url=endpoint,
             config=few if name == _FLEETS else config,
         )
+        tally.follow(made)
+        return made
 
     return Clients(
         region=place,
         partition=session.get_partition_for_region(place),
         by_name=_AsNeeded((*SERVICES, _FLEETS), make),
+        tally=tally,
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from karpenter.cloud.aws.calls import Aws
 from karpenter.cloud.aws.refusals import NoAnswer, NoCredentials, Refused
 from karpenter.cloud.aws.session import ATTEMPTS, CONNECT_SECONDS, ONCE_MORE, READ_SECONDS
+from karpenter.cloud.aws.tallying import NO_ANSWER, Attempt, Called
 from karpenter.cloud.errors import CloudError, Throttled
 from karpenter.local.aws import faults
 from karpenter.local.aws.mail import has_mail
@@ -35,8 +36,9 @@ _THERE: Final = (0.005, 0.05)
 
 _LONGEST_PAUSE: Final = 20.0
 _READING: Final = ("Describe", "Get", "List", "Receive")
+_BUSY: Final = "503"
 _REFUSALS: Final[dict[str | None, faults.Fault]] = {
-    "throttled": faults.Refuse(code="RequestLimitExceeded", status=503),
+    "throttled": faults.Refuse(code="RequestLimitExceeded", status=int(_BUSY)),
     "error": faults.Refuse(code="InternalError", status=500),
     "lost for good": faults.LoseAnswer(),
 }
@@ -74,16 +76,13 @@ class Line(Aws):
         if operation == "CreateFleet":  # as the SDK does, so that AWS carries it out once
             parameters["ClientToken"] = f"{self._chance.getrandbits(64):x}"
         loop = asyncio.get_running_loop()
-        began, status = loop.time(), "0"
+        named = self._clients.by_name[service].meta.service_model.service_id
+        called, began = Called(service=named, action=operation), loop.time()
         try:
-            answer = await self._persist(service, operation, parameters)
-            status = "200"
-        except Refused as error:
-            status = str(error.status)
-            raise
+            return await self._persist(service, operation, parameters, called)
         finally:
-            self.note(service, operation, status, loop.time() - began)
-        return answer
+            called.seconds = loop.time() - began
+            self.note(called)
 
     async def run(self, service: str, work: Callable[[Any], T]) -> T:
         """Let a function ask one service a lot, at once."""
@@ -92,16 +91,31 @@ class Line(Aws):
         await self._pass()
         if self._weather.pick("") is not None:
             raise NoAnswer(action=service, because="the simulation says no")
-        return self._run(service, work)
+        made: list[Called] = []
+        try:
+            return self._run(service, work, made)
+        finally:
+            for each in made:
+                self.note(each)
 
-    async def _persist(self, service: str, operation: str, parameters: dict[str, Any]) -> Answer:
+    async def _persist(
+        self, service: str, operation: str, parameters: dict[str, Any], called: Called
+    ) -> Answer:
+        loop = asyncio.get_running_loop()
         attempts = ONCE_MORE if operation == "CreateFleet" else ATTEMPTS
         for attempt in range(1, attempts + 1):
+            sent, code = loop.time(), NO_ANSWER
             try:
-                return await self._once(service, operation, parameters)
+                answer = await self._once(service, operation, parameters)
             except CloudError as error:
+                code = _code(error)
                 if attempt == attempts or not _is_passing(error):
                     raise
+            else:
+                code = "200"
+                return answer
+            finally:
+                called.attempts.append(Attempt(code, loop.time() - sent))
             pause = self._chance.random() * 2 ** (attempt - 1)
             await asyncio.sleep(min(pause, _LONGEST_PAUSE))
         raise AssertionError("the last attempt returns or raises")
@@ -113,7 +127,7 @@ class Line(Aws):
         if not operation.startswith(_READING) and (end := self._wire.count()):
             self._severed = True
             if end == "after":
-                self._call(service, operation, parameters)
+                self._call(service, operation, parameters, [])
             await _never()
         kind = self._weather.pick(operation)
         await self._pass()
@@ -125,7 +139,7 @@ class Line(Aws):
             raise NoAnswer(action=action, because="read timeout")
         if kind in _REFUSALS:
             self._account.faults.next(operation, _REFUSALS[kind])
-        answer = self._call(service, operation, parameters)
+        answer = self._call(service, operation, parameters, [])
         await self._pass()
         if kind in _DONE:
             await self._lose(action, kind)
@@ -153,6 +167,13 @@ def _is_passing(error: CloudError) -> bool:
     if isinstance(error, Refused):
         return error.is_fault_of_server
     return isinstance(error, NoAnswer | Throttled)
+
+
+def _code(error: CloudError) -> str:
+    """Return the status of an answer that was an error."""
+    if isinstance(error, Throttled):
+        return _BUSY
+    return str(error.status) if isinstance(error, Refused) else NO_ANSWER
 
 
 async def _never() -> NoReturn:

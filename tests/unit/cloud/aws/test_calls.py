@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from karpenter.base.aio.virtual import run_virtual
+from karpenter.base.aio.virtual import VirtualClock, run_virtual
 from karpenter.cloud.aws.assembly import Assembled
 from karpenter.cloud.aws.calls import LIMITS, READING, Aws
 from karpenter.cloud.aws.refusals import Missing, NoAnswer, NotAllowed
 from karpenter.cloud.aws.session import NoRegion, find_region
+from karpenter.cloud.aws.tallying import Called
 from karpenter.cloud.errors import CloudError, Throttled
 from karpenter.local.aws.faults import LoseAnswer, Refuse
+from tests.unit.cloud.aws.scripted import instrumented, virtually
 from tests.unit.cloud.aws.world import World, shared_world
 
 
@@ -135,6 +137,19 @@ def test_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
         find_region(Session(None))  # type: ignore[arg-type]  # as above
 
 
+def noted(world: World, operation: str = "DescribeSubnets") -> list[Called]:
+    """Return what is noted of one call."""
+    found: list[Called] = []
+
+    async def work(made: Assembled) -> None:
+        made.aws.note = found.append
+        with suppress(CloudError):
+            await made.aws.ask("ec2", operation)
+
+    world.run(work)
+    return found
+
+
 @pytest.mark.parametrize(
     ("fault", "status"),
     [
@@ -144,20 +159,56 @@ def test_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_every_call_is_noted(fault: Refuse | None, status: str) -> None:
-    """With the status of its answer."""
+    """With the status of its answer, under the names that dashboards know."""
     world = shared_world()
     if fault is not None:
         world.account.faults.next("DescribeSubnets", fault)
-    noted: list[tuple[str, str, str]] = []
+    (called,) = noted(world)
+
+    assert (called.service, called.action, called.code, called.retries) == (
+        "EC2",
+        "DescribeSubnets",
+        status,
+        0,
+    )
+    assert called.seconds >= called.attempts[0].seconds > 0
+
+
+def test_every_attempt_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the SDK sends again is one call with several attempts, and all of them are shown."""
+    monkeypatch.setattr("time.sleep", lambda _: None)  # the SDK waits between its attempts
+    world = World(types=("m5.large",))
+    world.account.faults.next("DescribeSubnets", Refuse(code="InternalError", status=500), LoseAnswer())
+    (called,) = noted(world)
+
+    async def shown(clock: VirtualClock) -> str:
+        meters, metrics = instrumented(clock)
+        meters.note_call(called)
+        return metrics.exposition().decode()
+
+    assert [each.code for each in called.attempts] == ["500", "0", "200"]
+    assert (called.code, called.retries) == ("200", 2)
+    text = virtually(shown)
+    what = 'service="EC2",action="DescribeSubnets"'
+    assert f'aws_sdk_go_request_total{{{what},code="200"}} 1' in text
+    assert f'aws_sdk_go_request_retry_count_sum{{{what},code="200"}} 2' in text
+    assert f'aws_sdk_go_request_duration_seconds_count{{{what},code="200"}} 1' in text
+    for code in ("500", "0", "200"):
+        assert f'aws_sdk_go_request_attempt_total{{{what},code="{code}"}} 1' in text
+        assert f'aws_sdk_go_request_attempt_duration_seconds_count{{{what},code="{code}"}} 1' in text
+
+
+def test_calls_that_others_make_for_us_are_noted() -> None:
+    """What is asked page by page is noted page by page."""
+    found: list[Called] = []
 
     async def work(made: Assembled) -> None:
-        made.aws.note = lambda service, operation, code, _: noted.append((service, operation, code))
-        with suppress(CloudError):
-            await made.aws.ask("ec2", "DescribeSubnets")
+        made.aws.note = found.append
+        await made.shop.refresh()
 
-    world.run(work)
+    shared_world().run(work)
 
-    assert noted == [("ec2", "DescribeSubnets", status)]
+    assert {each.action for each in found} == {"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"}
 
 
 @pytest.mark.parametrize("fault", [None, Refuse(code="AWS.SimpleQueueService.NonExistentQueue")])

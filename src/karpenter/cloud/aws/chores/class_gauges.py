@@ -8,18 +8,27 @@ news.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.cloud.aws.metering import CLASS_CONDITIONS
 from karpenter.core.announcements import condition_changed
+from karpenter.telemetry.metrics.table.conditions import EVERY_KIND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from karpenter.api.ec2nodeclass import EC2NodeClass
     from karpenter.base.clock import Clock
     from karpenter.cloud.aws.metering import Meters
     from karpenter.core.effects import Announce
+    from karpenter.telemetry.metrics.table.conditions import ConditionMetrics
+
+
+_BOTH: Final[tuple[tuple[ConditionMetrics, dict[str, str]], ...]] = (
+    (CLASS_CONDITIONS, {}),
+    (EVERY_KIND, {"kind": EC2NodeClass.kind, "group": EC2NodeClass.api_version.rpartition("/")[0]}),
+)
+"""The metrics of node classes, and the older ones of all kinds, with what tells kinds apart there."""
 
 
 class ClassGauges:
@@ -43,13 +52,11 @@ class ClassGauges:
         asked = held.metadata.deletion_timestamp if held is not None else None
         if asked is not None:
             took = (self._clock.now() - asked).total_seconds()
-            self._meters.observe(CLASS_CONDITIONS.termination_duration, max(0.0, took))
-        for gauge in (
-            CLASS_CONDITIONS.count,
-            CLASS_CONDITIONS.current_status,
-            CLASS_CONDITIONS.termination_current_time,
-        ):
-            self._meters.show(gauge, name, ())
+            for metrics, more in _BOTH:
+                self._meters.observe(metrics.termination_duration, max(0.0, took), **more)
+        self._publish("count", name, ())
+        self._publish("current_status", name, ())
+        self._publish("termination_current_time", name, ())
 
     def _show(self, node_class: EC2NodeClass) -> None:
         name, place = node_class.name, {"namespace": "", "name": node_class.name}
@@ -57,16 +64,22 @@ class ClassGauges:
             (each, {**place, "type": each.type, "status": each.status, "reason": each.reason})
             for each in node_class.status.conditions
         ]
-        self._meters.show(CLASS_CONDITIONS.count, name, [(1.0, labels) for _, labels in said])
+        self._publish("count", name, [(1.0, labels) for _, labels in said])
         since = [
             (each.last_transition_time.timestamp(), labels)
             for each, labels in said
             if each.last_transition_time is not None
         ]
-        self._meters.show(CLASS_CONDITIONS.current_status, name, since)
+        self._publish("current_status", name, since)
         asked = node_class.metadata.deletion_timestamp
         leaving = [(asked.timestamp(), place)] if asked is not None else []
-        self._meters.show(CLASS_CONDITIONS.termination_current_time, name, leaving)
+        self._publish("termination_current_time", name, leaving)
+
+    def _publish(self, which: str, name: str, rows: Sequence[tuple[float, Mapping[str, str]]]) -> None:
+        """Show rows of a class, in place of those that were shown of it before."""
+        for metrics, more in _BOTH:
+            told = [(value, {**labels, **more}) for value, labels in rows]
+            self._meters.show(getattr(metrics, which), (EC2NodeClass.kind, name), told)
 
     def _changes(self, before: EC2NodeClass, after: EC2NodeClass) -> Iterator[Announce]:
         held = {each.type: each for each in before.status.conditions}
@@ -74,13 +87,14 @@ class ClassGauges:
             old = held.get(each.type)
             if old is not None and old.status == each.status:
                 continue
-            self._meters.count(
-                CLASS_CONDITIONS.transitions, type=each.type, status=each.status, reason=each.reason
-            )
-            if old is not None and old.last_transition_time and each.last_transition_time:
-                took = (each.last_transition_time - old.last_transition_time).total_seconds()
-                self._meters.observe(
-                    CLASS_CONDITIONS.transition, max(0.0, took), type=each.type, status=old.status
+            for metrics, more in _BOTH:
+                self._meters.count(
+                    metrics.transitions, type=each.type, status=each.status, reason=each.reason, **more
                 )
+                if old is not None and old.last_transition_time and each.last_transition_time:
+                    took = (each.last_transition_time - old.last_transition_time).total_seconds()
+                    self._meters.observe(
+                        metrics.transition, max(0.0, took), type=each.type, status=old.status, **more
+                    )
             if old is not None or each.status == "True":  # that something does not hold at birth is no news
                 yield condition_changed(after, old.status if old is not None else "", each)

@@ -89,7 +89,7 @@ class Templates:
                 except CloudError as error:
                     log.warning("launch_template.not_deleted", template=name, error=str(error))
                 else:
-                    del self._until[name]
+                    self._until.pop(name, None)  # it may have turned out to be gone meanwhile
 
     async def delete_all(self, node_class: str) -> None:
         """Delete the templates of a class."""

@@ -48,6 +48,9 @@ def test_how_a_class_stands_is_shown() -> None:
     labels = 'namespace="",name="default",type="Ready",status="True",reason="Ready"'
     assert f"operator_ec2nodeclass_status_condition_count{{{labels}}} 1" in text
     assert f"operator_ec2nodeclass_status_condition_current_status_seconds{{{labels}}} 60" in text
+    older = f'{labels},kind="EC2NodeClass",group="karpenter.k8s.aws"'
+    assert f"operator_status_condition_count{{{older}}} 1" in text
+    assert f"operator_status_condition_current_status_seconds{{{older}}} 60" in text
 
 
 def test_a_change_is_counted_and_told() -> None:
@@ -58,6 +61,11 @@ def test_a_change_is_counted_and_told() -> None:
     counted = metrics[CLASS_CONDITIONS.transitions].value(type="Ready", status="False", reason="Ready")
     assert counted == 1.0
     assert 'status_condition_transition_seconds_sum{type="Ready",status="True"} 60' in text
+    older = 'kind="EC2NodeClass",group="karpenter.k8s.aws"'
+    was = f'operator_status_condition_transition_seconds_sum{{type="Ready",status="True",{older}}} 60'
+    now = f'transitions_total{{type="Ready",status="False",reason="Ready",{older}}} 1'
+    assert was in text
+    assert f"operator_status_condition_{now}" in text
 
 
 def test_what_is_the_same_is_no_news() -> None:
@@ -93,3 +101,6 @@ def test_a_class_that_leaves_is_shown_until_it_is_gone() -> None:
     assert 'operator_ec2nodeclass_termination_current_time_seconds{namespace="",name="default"} 60' in before
     assert 'name="default"' not in after
     assert "operator_ec2nodeclass_termination_duration_seconds_sum 60" in after
+    older = 'kind="EC2NodeClass",group="karpenter.k8s.aws"'
+    assert f'operator_termination_current_time_seconds{{namespace="",name="default",{older}}} 60' in before
+    assert f"operator_termination_duration_seconds_sum{{{older}}} 60" in after
