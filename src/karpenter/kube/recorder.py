@@ -2,9 +2,10 @@
 Telling users what happens to their objects, as Kubernetes Events.
 
 Publishing is instant and never fails: an event that says the same of the same object again is dropped for a
-while, some reasons are held to a rate, and the rest is queued for :meth:`Recorder.run` to send. The same
-event later only raises the count of the first, as ``kubectl describe`` shows it ("x5 over 10m"). If the
-server is slow or refuses, events are lost and that is logged; nothing waits for them.
+while, which doubles each time it has passed; some reasons are held to a rate, and the rest is queued for
+:meth:`Recorder.run` to send. The same event later only raises the count of the first, as ``kubectl describe``
+shows it ("x5 over 40m"). If the server is slow or refuses, events are lost and that is logged; nothing waits
+for them.
 
 Which events there are, and what they say, is decided elsewhere.
 """
@@ -32,6 +33,9 @@ log = structlog.stdlib.get_logger(__name__)
 
 QUIET = 120.0
 """Seconds for which the same event is not told again, unless it says otherwise."""
+
+STALE = 1800.0
+"""Seconds after which the same event is told again however often it was told: servers forget in an hour."""
 
 WAITING = 1000
 """Events that may wait to be sent; more are dropped."""
@@ -66,6 +70,14 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class _Quiet(msgspec.Struct, frozen=True):
+    """An occurrence that was told: when, in which words, and for how long those are not repeated."""
+
+    since: float
+    length: float
+    message: str
+
+
 class _Sent(msgspec.Struct):
     """An event that the server has."""
 
@@ -89,7 +101,7 @@ class Recorder:
         self._clock = clock
         self._component = component
         self._limits = {"Nominated": TokenBucket(rate=5, burst=10)} if limits is None else limits
-        self._quiet_until: dict[tuple[str, ...], float] = {}
+        self._quiet: dict[tuple[str, ...], _Quiet] = {}
         self._tidied_at = clock.monotonic()
         self._waiting: asyncio.Queue[tuple[Occurrence, datetime]] = asyncio.Queue(WAITING)
         self._sent: OrderedDict[tuple[str, ...], _Sent] = OrderedDict()
@@ -101,11 +113,16 @@ class Recorder:
         """Tell of an occurrence, soon; return False if it was told recently or too many are being told."""
         now = self._clock.monotonic()
         self._tidy(now)
-        if now < self._quiet_until.get(occurrence.key, 0.0):
-            return False
+        quiet, repeats = self._quiet.get(occurrence.key), False
+        if quiet is not None:
+            repeats = quiet.message == occurrence.message
+            if now < quiet.since + (quiet.length if repeats else occurrence.quiet_for):
+                return False
         if occurrence.minor and self._waiting.qsize() >= WAITING // 2:
             return False
-        self._quiet_until[occurrence.key] = now + occurrence.quiet_for
+        length = 2 * quiet.length if quiet is not None and repeats else occurrence.quiet_for
+        length = min(length, max(occurrence.quiet_for, STALE))
+        self._quiet[occurrence.key] = _Quiet(now, length, occurrence.message)
         bucket = self._limits.get(occurrence.reason)
         if bucket is not None and not bucket.try_take():
             return False
@@ -196,7 +213,10 @@ class Recorder:
         """Forget, once in a while, what may be told again anyway."""
         if now - self._tidied_at >= QUIET:
             self._tidied_at = now
-            self._quiet_until = {key: until for key, until in self._quiet_until.items() if until > now}
+            # What was not told for much longer than it had to be quiet is news when it comes back.
+            self._quiet = {
+                key: each for key, each in self._quiet.items() if each.since + 4 * each.length > now
+            }
 
 
 def _second(when: datetime) -> str:

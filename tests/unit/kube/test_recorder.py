@@ -135,15 +135,47 @@ async def test_a_repeat_raises_the_count(recorder: Recorder, toy: Toy) -> None:
     """One event with a count is kept instead of many, while the server has it."""
     for _ in range(3):
         recorder.publish(evicted())
-        await asyncio.sleep(120)
+        await asyncio.sleep(240)
     await recorder.flush()
 
     (event,) = stored(toy)
     assert (event["count"], event["firstTimestamp"], event["lastTimestamp"]) == (
         3,
         "2025-01-01T00:00:00Z",
-        "2025-01-01T00:04:00Z",
+        "2025-01-01T00:08:00Z",
     )
+
+
+async def test_what_is_said_over_and_over_is_said_less_often(recorder: Recorder) -> None:
+    """The quiet doubles each time, up to half an hour: within the hour after which servers forget."""
+    told = []
+    for minute in range(200):
+        if recorder.publish(evicted()):
+            told.append(minute)
+        await asyncio.sleep(60)
+
+    assert told == [0, 2, 6, 14, 30, 60, 90, 120, 150, 180]
+
+
+async def test_other_words_are_not_kept_quiet_for_longer(recorder: Recorder) -> None:
+    """Only the same words wait for longer; others wait for as long as the event asks."""
+    for _ in range(3):
+        recorder.publish(evicted(message="3 pods left", same_as=("n1",)))
+        await asyncio.sleep(240)
+
+    assert recorder.publish(evicted(message="2 pods left", same_as=("n1",)))
+
+
+async def test_what_comes_back_after_long_is_news(recorder: Recorder) -> None:
+    """The quiet is short again for what was not heard of for a while."""
+    for _ in range(2):
+        recorder.publish(evicted())
+        await asyncio.sleep(120)
+    await asyncio.sleep(3600)
+    recorder.publish(evicted())
+    await asyncio.sleep(120)
+
+    assert recorder.publish(evicted())
 
 
 async def test_a_repeat_of_an_event_that_expired_is_new(recorder: Recorder, toy: Toy) -> None:
@@ -229,10 +261,10 @@ async def test_what_may_be_told_again_is_forgotten(recorder: Recorder) -> None:
     """Memory does not grow with the number of pods that ever were."""
     for number in range(500):
         recorder.publish(evicted(message=f"{number}"))
-    await asyncio.sleep(121)
+    await asyncio.sleep(481)
     recorder.publish(evicted())
 
-    assert len(recorder._quiet_until) == 1
+    assert len(recorder._quiet) == 1
 
 
 async def test_what_matters_little_is_left_out_first(toy: Toy, chance: Random) -> None:
@@ -245,6 +277,6 @@ async def test_what_matters_little_is_left_out_first(toy: Toy, chance: Random) -
 
     another = msgspec.structs.replace(minor, message="another")
     assert not recorder.publish(another)
-    assert another.key not in recorder._quiet_until
+    assert another.key not in recorder._quiet
     assert recorder.publish(evicted(message="one more"))
     assert recorder.dropped == 0
