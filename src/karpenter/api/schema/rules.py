@@ -26,13 +26,14 @@ from karpenter.api.schema.views import align, view
 
 _QUOTED_STEP = re.compile(r"\['((?:[^'\\]|\\.)*)'\]")
 _LONGEST_MESSAGE = 5 * 1024
+_JUDGES = "judges_changes"
 
 
 def check_rules(
     schema: Schema, value: Any, path: str = "", *, old: object = ABSENT, root: bool = False
 ) -> Iterator[FieldProblem]:
     """Find the rules that `value` breaks, beside `schema` and below it."""
-    if value is None:
+    if value is None or (unchanged(old, value) and not judges_changes(schema)):
         return
     if schema.rules:
         yield from _check_here(schema, value, path, old, root=root)
@@ -48,6 +49,25 @@ def check_rules(
             if known is not None:
                 place = paths.child(path, name) if name in schema.properties else paths.key(path, name)
                 yield from check_rules(known, member, place, old=old_member(old, name))
+
+
+def judges_changes(schema: Schema) -> bool:
+    """Say whether a rule beside a schema or below it compares with the past, or cannot be compiled."""
+    known: bool | None = schema.__dict__.get(_JUDGES)
+    if known is None:
+        below = (*schema.properties.values(), schema.values, schema.items, *schema.all_of)
+        known = any(map(_uses_old_self, schema.rules)) or any(
+            each is not None and judges_changes(each) for each in below
+        )
+        schema.__dict__[_JUDGES] = known
+    return known
+
+
+def _uses_old_self(rule: Rule) -> bool:
+    try:
+        return compile_program(rule.rule).uses_old_self
+    except InvalidObject:
+        return True
 
 
 def has_rules(schema: Schema) -> bool:

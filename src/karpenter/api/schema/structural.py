@@ -26,8 +26,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     optional_old_self: bool = False
 
 
-class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One node of a structural schema."""
+class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", dict=True):
+    """One node of a structural schema. What is found out about it once may be noted in its ``__dict__``."""
 
     type: str = ""
     format: str = ""

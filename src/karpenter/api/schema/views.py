@@ -10,6 +10,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +27,7 @@ _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
 _SPELLINGS = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
 
 
+@lru_cache(maxsize=4096)
 def spell(name: str) -> str | None:
     """Return a field's name as rules spell it, or None when they cannot."""
     if name in _KEYWORDS:

@@ -44,6 +44,8 @@ def compare(before: Any, after: Any, shape: Shape) -> Comparison:
 
 def _value(before: Any, after: Any, shape: Shape, key: str, into: Comparison) -> None:
     """Compare one field; `into` is the parent's comparison, and `key` the element to put there."""
+    if before == after and not isinstance(before, bool | int | float):
+        return  # most of an object, whatever is done to it
     walk = _walker(before, after, shape)
     if walk is not None:
         below = Comparison()
