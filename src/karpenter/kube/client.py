@@ -128,7 +128,13 @@ class Client:
 
     @asynccontextmanager
     async def watch(
-        self, kind: Kind[T], selection: Selection = EVERYTHING, *, since: str, seconds: int = 300
+        self,
+        kind: Kind[T],
+        selection: Selection = EVERYTHING,
+        *,
+        since: str,
+        seconds: int = 300,
+        bookmarks: bool = True,
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         """Follow changes after `since`. One attempt: whoever follows knows where to go on.
 
@@ -136,7 +142,7 @@ class Client:
             Refused: at once, or from the events when the server ends the watch with an error.
         """
         target = target_of(kind)
-        request = verbs.watch(target, selection, since=since, seconds=seconds)
+        request = verbs.watch(target, selection, since=since, seconds=seconds, bookmarks=bookmarks)
         await self._bucket.take()
         async with self._transport.stream(request) as answer:
             if isinstance(answer, Response):

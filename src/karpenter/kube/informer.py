@@ -55,6 +55,8 @@ class Informer(Generic[H]):
 
     ``narrow`` turns each object into what is held of it, before it is held; None means not to hold it at
     all. Objects that are not needed should not be sent either: use a selection where the server can choose.
+    Without ``silence`` the server may say nothing for as long as it likes: one that lives in the same process
+    cannot be lost.
     """
 
     @overload
@@ -67,7 +69,7 @@ class Informer(Generic[H]):
         selection: Selection = ...,
         indexers: Mapping[str, Indexer[H]] | None = ...,
         page: int = ...,
-        silence: float = ...,
+        silence: float | None = ...,
         backoff: Backoff = ...,
     ) -> None: ...
 
@@ -82,7 +84,7 @@ class Informer(Generic[H]):
         selection: Selection = ...,
         indexers: Mapping[str, Indexer[H]] | None = ...,
         page: int = ...,
-        silence: float = ...,
+        silence: float | None = ...,
         backoff: Backoff = ...,
     ) -> None: ...
 
@@ -96,7 +98,7 @@ class Informer(Generic[H]):
         selection: Selection = EVERYTHING,
         indexers: Mapping[str, Indexer[H]] | None = None,
         page: int = PAGE,
-        silence: float = SILENCE,
+        silence: float | None = SILENCE,
         backoff: Backoff = RECONNECTS,
     ) -> None:
         self._client = client
@@ -163,17 +165,23 @@ class Informer(Generic[H]):
     async def _follow(self) -> None:
         """Watch from where we are, until the server ends it or falls silent."""
         loop = asyncio.get_running_loop()
-        started = loop.time()
+        started = heard = loop.time()
         told = 0
         try:
             async with (
                 asyncio.timeout(self._silence) as deadline,
                 self._client.watch(
-                    self._target, self._selection, since=self._cache.progress, seconds=self._lifetime()
+                    self._target,
+                    self._selection,
+                    since=self._cache.progress,
+                    seconds=self._lifetime(),
+                    bookmarks=self._silence is not None,
                 ) as events,
             ):
                 async for event in events:
-                    deadline.reschedule(loop.time() + self._silence)
+                    if self._silence is not None and loop.time() > heard:  # a burst is one sign of life
+                        heard = loop.time()
+                        deadline.reschedule(heard + self._silence)
                     self._take_in(event)
                     self._failures = 0
                     told += 1
@@ -213,4 +221,5 @@ class Informer(Generic[H]):
 
     def _lifetime(self) -> int:
         """Spread the ends of watches, so that they do not all come back at once."""
-        return round(300 * (1 + self._chance.random()))
+        shortest = 300 if self._silence is not None else 7200
+        return round(shortest * (1 + self._chance.random()))

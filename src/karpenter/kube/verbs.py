@@ -70,7 +70,14 @@ def list_page(
     )
 
 
-def watch(target: Target[Any], selection: Selection = EVERYTHING, *, since: str, seconds: int) -> Request:
+def watch(
+    target: Target[Any],
+    selection: Selection = EVERYTHING,
+    *,
+    since: str,
+    seconds: int,
+    bookmarks: bool = True,
+) -> Request:
     """Follow changes after the resourceVersion `since`; the server ends the watch after `seconds`."""
     return Request(
         method="GET",
@@ -78,7 +85,7 @@ def watch(target: Target[Any], selection: Selection = EVERYTHING, *, since: str,
         query=(
             *selection.query(),
             ("watch", "true"),
-            ("allowWatchBookmarks", "true"),
+            *((("allowWatchBookmarks", "true"),) if bookmarks else ()),
             ("resourceVersion", since),
             ("timeoutSeconds", str(seconds)),
         ),

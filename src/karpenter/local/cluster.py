@@ -63,7 +63,7 @@ class LocalCluster:
         self._controllers = self.connect("kube-controller-manager")
         self._scheduling = self.connect("kube-scheduler")
         self._kubelets = self.connect("kubelet")
-        self.informers = Informers(self._controllers, chance=self._chance("informers"))
+        self.informers = Informers(self._controllers, chance=self._chance("informers"), silence=None)
         self._recorders = {
             component: Recorder(client, clock=self.clock, component=component, limits={})
             for component, client in (

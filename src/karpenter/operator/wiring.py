@@ -133,6 +133,7 @@ class Operator:
         self._window = Window(
             idle=settings.batch_idle_duration.total_seconds(),
             longest=settings.batch_max_duration.total_seconds(),
+            patience=None,
         )
 
     async def __aenter__(self) -> Self:

@@ -198,6 +198,18 @@ async def test_silence_never_freezes_the_copy(
     assert [log["event"] for log in logs if log["log_level"] == "warning"] == ["watch.silent"]
 
 
+async def test_a_server_that_cannot_be_lost_may_be_silent(client: Client, toy: Toy, chance: Random) -> None:
+    """In one process, nobody has to be asked whether he is still there."""
+    informer: Informer[Node] = Informer(client, Node, chance=chance, silence=None)
+    async with running(informer) as story:
+        await asyncio.sleep(3600)
+        toy.put("nodes", "n1")
+        await asyncio.sleep(1)
+
+    assert story.heard == ["+n1"]
+    assert asked(toy) == ["list", "watch 100"]
+
+
 async def test_bookmarks_break_the_silence(informer: Informer[Node], toy: Toy) -> None:
     """A watch on which only bookmarks come is alive."""
     async with running(informer):

@@ -27,8 +27,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     longest: float = 10.0
     """Close after this long in any case."""
 
-    patience: float = 1.0
-    """How long to wait for a first trigger before reporting that none came."""
+    patience: float | None = 1.0
+    """How long to wait for a first trigger before reporting that none came; None for as long as it takes."""
 
 
 class Batcher(Generic[K]):
@@ -59,13 +59,16 @@ class Batcher(Generic[K]):
         self._keys.clear()
         return keys
 
-    async def _came_within(self, seconds: float) -> bool:
+    async def _came_within(self, seconds: float | None) -> bool:
         """Wait for a new key, and say whether one came."""
-        timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)
-        try:
+        if seconds is None:
             await self._wake.wait()
-        finally:
-            timer.cancel()
+        else:
+            timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)
+            try:
+                await self._wake.wait()
+            finally:
+                timer.cancel()
         self._wake.clear()
         came, self._fresh = self._fresh, False
         return came

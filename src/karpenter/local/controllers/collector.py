@@ -3,7 +3,7 @@ The garbage collector: follows every kind there is, and carries out what :mod:`.
 
 An owner that is not known may just not have been heard of yet, so before anything is deleted for want of an
 owner the API server is asked. Kinds come and go with their definitions; the collector asks what is served
-every few seconds.
+whenever one of those changes. The API server is the one that it shares a process with.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from karpenter.local.controllers.ownergraph import (
 
 log = structlog.stdlib.get_logger(__name__)
 
-PERIOD = 60.0
+PERIOD = 600.0
 """Seconds between two looks at what is served, if no definition changes in between."""
 SETTLE = 0.2
 """Seconds that a changed definition is given to be served."""
@@ -97,7 +97,9 @@ class Collector:
             await self._unfollow(kind)
         for kind in watchable:
             if kind not in self._following:
-                informer: Informer[Sketch] = Informer(self._client, Sketches.of(kind), chance=self._chance)
+                informer: Informer[Sketch] = Informer(
+                    self._client, Sketches.of(kind), chance=self._chance, silence=None
+                )
                 informer.subscribe(partial(self._changed, kind))
                 supervisor = Supervisor(chance=self._chance)
                 supervisor.start(f"collector/{kind.plural}", informer.run)

@@ -24,7 +24,7 @@ from karpenter.api.storage import (
 )
 from karpenter.base.aio.tasks import Supervisor
 from karpenter.kube.client import Client
-from karpenter.kube.informer import Informer
+from karpenter.kube.informer import SILENCE, Informer
 from karpenter.kube.store import Indexer
 from karpenter.kube.target import Plain, Untyped, untyped
 from karpenter.kube.verbs import Selection
@@ -71,9 +71,11 @@ def claim_names(pod: Pod) -> list[tuple[str, bool]]:
 class Informers:
     """Shared copies, each made when it is first asked for; ask before :meth:`start`."""
 
-    def __init__(self, client: Client, *, chance: Random) -> None:
+    def __init__(self, client: Client, *, chance: Random, silence: float | None = SILENCE) -> None:
+        """`silence` is after how many seconds the server counts as lost; never, without."""
         self._client = client
         self._chance = chance
+        self._silence = silence
         self._made: dict[str, Informer[Any]] = {}
 
     def start(self, supervisor: Supervisor) -> None:
@@ -201,7 +203,12 @@ class Informers:
         selection: Selection | None = None,
     ) -> Informer[R]:
         informer = Informer(
-            self._client, kind, chance=self._chance, indexers=indexers, selection=selection or Selection()
+            self._client,
+            kind,
+            chance=self._chance,
+            indexers=indexers,
+            selection=selection or Selection(),
+            silence=self._silence,
         )
         self._made[kind.kind] = informer
         return informer
@@ -212,6 +219,7 @@ class Informers:
             target,
             narrow=_without_managed_fields,
             chance=self._chance,
+            silence=self._silence,
             indexers={BY_OWNER: _plain_owner, BY_NAMESPACE: lambda value: [plain.namespace_of(value)]},
         )
         self._made[target.kind] = informer

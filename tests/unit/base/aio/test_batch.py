@@ -40,6 +40,15 @@ async def test_window(triggers: list[tuple[float, str]], expected: tuple[str, ..
     assert asyncio.get_running_loop().time() == pytest.approx(closes)
 
 
+async def test_a_batch_may_wait_for_its_first_key_for_ever() -> None:
+    """Without patience to lose, nothing wakes before a trigger comes."""
+    batcher = Batcher[str](Window(patience=None))
+    later(batcher, 86400.0, "a")
+
+    assert await batcher.wait() == ("a",)
+    assert asyncio.get_running_loop().time() == pytest.approx(86401.0)
+
+
 async def test_triggers_between_batches_open_the_next_window() -> None:
     """What comes while a batch is being worked on is not lost."""
     batcher = Batcher[str]()
