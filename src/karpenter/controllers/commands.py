@@ -8,6 +8,7 @@ whoever starts.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
@@ -88,6 +89,7 @@ class Commands:
         self._rules = rules
         self._promise = promise
         self.under_way: list[Begun] = []
+        self._busy = asyncio.Event()
         self.start_ups: deque[timedelta] = deque(maxlen=_REMEMBERED)
         """How long replacements took to be complete, lately."""
 
@@ -140,6 +142,7 @@ class Commands:
         )
         self._store.mark(begun.claims)
         self.under_way.append(begun)
+        self._busy.set()
         await self._performer.perform(self._promises(command))
         return True
 
@@ -150,7 +153,13 @@ class Commands:
                 await self._advance(begun)
             except KubeError as error:
                 log.warning("disruption.delayed", command=begun.text, error=str(error))
+        if not self.under_way:
+            self._busy.clear()
         return PERIOD
+
+    async def doze(self) -> None:
+        """Wait until a command has begun."""
+        await self._busy.wait()
 
     async def _close(self, candidate: Candidate, reason: str) -> bool:
         node = self._node(candidate.name)

@@ -24,6 +24,7 @@ from karpenter.core.disruption.payback import remember
 from karpenter.core.disruption.propose import propose
 from karpenter.core.disruption.telling import is_settled, misread, told, weighed
 from karpenter.core.state.nodes import state_nodes
+from karpenter.core.state.view import machinery
 from karpenter.kube.errors import Conflict
 from karpenter.telemetry.metrics import disruption
 
@@ -101,6 +102,7 @@ class Disruption:
         self._fruitless: tuple[object, ...] | None = None
         self._until = clock.now()
         self._numbers = 0
+        self._without_strays: tuple[object, ...] = ()
 
     async def look(self) -> float:
         """Go over the cluster once; return after how many seconds to do so again."""
@@ -169,7 +171,13 @@ class Disruption:
         return frozenset(pool for pool, rest in self._rests.items() if now < rest.until)
 
     async def _open_strays(self) -> None:
-        for node in strays(self._store.view(), self._commands.claims):
+        view = self._store.view()
+        machines = (*machinery(view), frozenset(self._commands.claims))
+        if machines == self._without_strays:
+            return
+        found = strays(view, self._commands.claims)
+        self._without_strays = () if found else machines
+        for node in found:
             log.info("node.opened", node=node.name, because="no command that closed it is known")
             try:
                 await self._performer.perform(open_again(node, self._clock.now()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import structlog
 
@@ -49,6 +49,15 @@ class Round(Protocol):
 
     async def look(self) -> float:
         """Go over everything once; return after how many seconds to do so again."""
+        ...
+
+
+@runtime_checkable
+class Dozing(Protocol):
+    """A round that has nothing to go over at times, and then sleeps until it has."""
+
+    async def doze(self) -> None:
+        """Wait until there is something to go over."""
         ...
 
 
@@ -153,6 +162,7 @@ def patrol(
 ) -> None:
     """Begin to run something that goes over everything once in a while."""
     gauger = Gauger(metrics, each.name, clock.monotonic, workers=1)
+    doze = each.doze if isinstance(each, Dozing) else None
 
     async def rounds() -> None:
         while True:
@@ -163,6 +173,8 @@ def patrol(
                 except (KubeError, CloudError) as error:
                     log.warning("round.failed", controller=each.name, error=str(error))
                     wait = after_failure
+            if doze is not None:
+                await doze()
             await clock.sleep(wait)
 
     supervisor.start(each.name, rounds)

@@ -10,7 +10,7 @@ from karpenter.core.lifecycle.health import NO_HISTORY, is_outdated, noted, reca
 from karpenter.core.lifecycle.pools import counted, tend
 from karpenter.core.scheduling.intake.pools import usage
 from karpenter.core.state.nodes import state_nodes
-from karpenter.core.state.view import NodeClass
+from karpenter.core.state.view import NodeClass, machinery
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -115,13 +115,16 @@ class PoolCounter:
     def __init__(self, store: Store, performer: Performer) -> None:
         self._store = store
         self._performer = performer
+        self._counted: tuple[object, ...] = ()
 
     async def look(self) -> float:
         """Count, once everything is known: a restart must not tell less than there is."""
         if not self._store.synced:
             return UNSYNCED
         view = self._store.view()
-        used = usage(state_nodes(view))
-        for pool in view.pools.values():
-            await self._performer.perform(counted(pool, used.get(pool.name, {})))
+        if machinery(view) != self._counted:
+            used = usage(state_nodes(view))
+            for pool in view.pools.values():
+                await self._performer.perform(counted(pool, used.get(pool.name, {})))
+            self._counted = machinery(view)
         return COUNTED_EVERY

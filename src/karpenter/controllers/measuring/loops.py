@@ -38,10 +38,15 @@ class Gauger:
         self._metrics = metrics
         self._controller = controller
         self._monotonic = monotonic
+        self._names = {"controller": controller, "name": controller}
         self._under_way: dict[object, float] = {}
         self._queue: WorkQueue[str] | None = None
+        self._active = metrics[runtime.ACTIVE_WORKERS]
+        self._steps = metrics[runtime.RECONCILES]
+        self._times = metrics[runtime.RECONCILE_TIME]
+        self._works = metrics[runtime.WORKQUEUE_WORK_DURATION]
         metrics[runtime.MAX_CONCURRENT_RECONCILES].set(float(workers), controller=controller)
-        metrics[runtime.ACTIVE_WORKERS].set(0.0, controller=controller)
+        self._active.set(0.0, controller=controller)
 
     def watch(self, queue: WorkQueue[str]) -> None:
         """Keep count of a queue, too."""
@@ -52,23 +57,23 @@ class Gauger:
     @contextmanager
     def step(self) -> Iterator[Ending]:
         """Count one step, and let log lines and calls within it say whose they are."""
-        metrics, controller = self._metrics, self._controller
-        ending, began = Ending(), self._monotonic()
+        controller, ending, began = self._controller, Ending(), self._monotonic()
         self._under_way[ending] = began
-        metrics[runtime.ACTIVE_WORKERS].add(1.0, controller=controller)
-        with structlog.contextvars.bound_contextvars(controller=controller):
-            try:
-                yield ending
-            finally:
-                del self._under_way[ending]
-                took = self._monotonic() - began
-                metrics[runtime.ACTIVE_WORKERS].add(-1.0, controller=controller)
-                metrics[runtime.RECONCILES].add(controller=controller, result=ending.result)
-                metrics[runtime.RECONCILE_TIME].observe(took, controller=controller)
-                if ending.result == ERROR:
-                    metrics[runtime.RECONCILE_ERRORS].add(controller=controller)
-                if self._queue is not None:
-                    metrics[runtime.WORKQUEUE_WORK_DURATION].observe(took, **self._names)
+        self._active.add(1.0, controller=controller)
+        tokens = structlog.contextvars.bind_contextvars(controller=controller)
+        try:
+            yield ending
+        finally:
+            structlog.contextvars.reset_contextvars(**tokens)
+            del self._under_way[ending]
+            took = self._monotonic() - began
+            self._active.add(-1.0, controller=controller)
+            self._steps.add(controller=controller, result=ending.result)
+            self._times.observe(took, controller=controller)
+            if ending.result == ERROR:
+                self._metrics[runtime.RECONCILE_ERRORS].add(controller=controller)
+            if self._queue is not None:
+                self._works.observe(took, **self._names)
 
     def added(self) -> None:
         """Count a key that waits."""
@@ -81,10 +86,6 @@ class Gauger:
     def retried(self) -> None:
         """Count a key that comes back."""
         self._metrics[runtime.WORKQUEUE_RETRIES].add(**self._names)
-
-    @property
-    def _names(self) -> dict[str, str]:
-        return {"controller": self._controller, "name": self._controller}
 
     def _refresh(self) -> None:
         metrics, names = self._metrics, self._names

@@ -88,7 +88,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         conditions = self.node.status.conditions if self.node is not None else ()
         return any(each.type == "Ready" and each.status == "True" for each in conditions)
 
-    @property
+    @cached_property
     def pool(self) -> str:
         """The pool this machine was launched for; empty for other people's nodes."""
         return self.labels.get(NODEPOOL, "") if self.is_managed else ""

@@ -142,6 +142,15 @@ def view_of(objects: Iterable[Resource], node_classes: Iterable[NodeClass] = ())
     return ClusterView(node_classes=classes, **fields)  # type: ignore[arg-type]
 
 
+def machinery(view: ClusterView) -> tuple[object, ...]:
+    """
+    Return what a view knows of machines and pools, to be compared with what another knows.
+
+    Quickly, where both are views of one store: they share what has not changed.
+    """
+    return view.nodes, view.claims, view.pools, view.marked
+
+
 def condition(conditions: Iterable[Condition], kind: str) -> Condition | None:
     """Return the condition of one type, if it is there."""
     return next((each for each in conditions if each.type == kind), None)

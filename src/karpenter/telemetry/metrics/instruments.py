@@ -53,7 +53,6 @@ class Instrument(ABC):
     def __init__(self, name: str, labels: tuple[str, ...]) -> None:
         self.name = name
         self.labels = labels
-        self._names = frozenset(labels)
 
     @abstractmethod
     def samples(self) -> Iterator[Sample]:
@@ -64,9 +63,12 @@ class Instrument(ABC):
         """Show a series from the start, at zero."""
 
     def _key(self, given: Mapping[str, str]) -> Values:
-        if given.keys() != self._names:
+        if len(given) != len(self.labels):
             raise WrongLabels(self.name, self.labels, given)
-        return tuple(given[label] for label in self.labels)
+        try:
+            return tuple([given[label] for label in self.labels])
+        except KeyError:
+            raise WrongLabels(self.name, self.labels, given) from None
 
 
 class Counter(Instrument):

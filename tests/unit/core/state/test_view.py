@@ -12,7 +12,7 @@ from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
-from karpenter.core.state.view import NodeClass, condition, is_true, since, view_of
+from karpenter.core.state.view import NodeClass, condition, is_true, machinery, since, view_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 READY = Condition(type="Ready", status="True", last_transition_time=NOON)
@@ -30,6 +30,14 @@ def test_objects_are_found_by_kind_and_key() -> None:
     view = view_of([pod("web"), Node(metadata=ObjectMeta(name="node-1")), lease])
 
     assert (list(view.pods), list(view.nodes), list(view.claims)) == (["default/web"], ["node-1"], [])
+
+
+def test_what_is_known_of_machines_can_be_compared() -> None:
+    """Pods come and go without a difference; nodes make one."""
+    node = Node(metadata=ObjectMeta(name="node-1"))
+
+    assert machinery(view_of([pod("web"), node])) == machinery(view_of([node]))
+    assert machinery(view_of([pod("web"), node])) != machinery(view_of([pod("web")]))
 
 
 def test_the_last_of_two_wins() -> None:
