@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.universe import Universe
 
 _CHUNK = 4096
+_NO_LEAST: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class ClaimFitting:
@@ -53,7 +55,7 @@ class ClaimFitting:
         self._state = run.claims.states[claim]
         self._used = tuple(run.claims.used[:, claim].tolist())
         self._reserved = run.reservations.held(claim)
-        self._least = run.least.get(claim, {})
+        self._least = run.least.get(claim, _NO_LEAST)
         self._relaxed = claim in run.relaxed
         self._bits = 0
 

@@ -107,11 +107,12 @@ class Ledger:
     def freedom(self) -> dict[int, NDArray[np.bool_]]:
         """Return the types that every claim may become when what is left is shared out fairly."""
         spare, found = np.array(self._spare, np.int64), {}
+        known: dict[bytes, NDArray[np.bool_]] = {}  # most claims are as free as others
         for position, claim in enumerate(self._claims):
             share = spare // (len(self._claims) - position)
             taken = np.array(self._taken.get(claim, self._nothing), np.int64)
-            allowed = (self._capacity <= (taken + share)[:, None]).all(axis=0)
-            found[claim] = np.asarray(allowed, bool)
+            allowed = np.asarray((self._capacity <= (taken + share)[:, None]).all(axis=0), bool)
+            found[claim] = known.setdefault(allowed.tobytes(), allowed)
             largest = self._capacity[:, allowed].max(axis=1, initial=0)
             spare -= np.maximum(largest - taken, 0)
         return found

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter.core.scheduling.plan import NewNode
-    from karpenter.core.scheduling.run import Move, Run
+    from karpenter.core.scheduling.moves import Move
+    from karpenter.core.scheduling.run import Run
 
 
 class Because(Mapping[str, str]):

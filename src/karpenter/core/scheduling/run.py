@@ -10,8 +10,7 @@ Mutable and short-lived; made from a problem, read out as a plan.
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -22,6 +21,7 @@ from karpenter.core.scheduling.choices import Choices
 from karpenter.core.scheduling.devices.allocator import Allocator
 from karpenter.core.scheduling.domains import Kind
 from karpenter.core.scheduling.limits import ledgers
+from karpenter.core.scheduling.moves import Moves
 from karpenter.core.scheduling.nodekinds import NodeKinds, asked_keys
 from karpenter.core.scheduling.scarce import Reservations, falls_short, fitting, footing, variety
 from karpenter.core.scheduling.shelf import amounts_of
@@ -38,14 +38,6 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.encode import Encoded
     from karpenter.core.scheduling.templates import Template
     from karpenter.core.scheduling.wishes import Wish
-
-
-class Move(NamedTuple):
-    """Pods of one class that went to one bin."""
-
-    wish: Wish
-    bin: int
-    many: int
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -75,7 +67,7 @@ class Run:
         self.states = States(encoded.well_known)
         self.claims = Claims(len(encoded.axis))
         self._nothing = (0,) * len(encoded.axis)
-        self.moves: list[Move] = []
+        self.moves = Moves()
         self.least: dict[int, dict[str, int]] = {}
         self.relaxed: set[int] = set()
         self.reservations = Reservations(self.templates, strict=problem.options.reserved == "strict")
@@ -84,7 +76,7 @@ class Run:
         self.devices = Allocator(world, self.states, problem.nodes) if world is not None else None
         self._ports: dict[int, tuple[HostPort, ...]] = {}
         self._volumes: dict[int, dict[str, frozenset[str]]] = {}
-        self._pending: dict[int, Counter[Group]] = {}
+        self._pending: dict[int, dict[Group, int]] = {}
         self._counting: dict[int, tuple[Group, ...]] = {}
         self._choices: dict[int, Choices] = {}
         self._admits: dict[tuple[int, Group], bool] = {}
@@ -298,7 +290,7 @@ class Run:
         return found
 
     def _record(self, wish: Wish, number: int, count: int) -> None:
-        self.moves.append(Move(wish, number, count))
+        self.moves.add(wish, number, count)
         if wish.of.ports:
             self._ports[number] = self._ports_on(number) + wish.of.ports
 
@@ -384,7 +376,8 @@ class Run:
         elif domains is not None and len(domains) == 1:
             group.add(next(iter(domains)), count)
         else:
-            self._pending.setdefault(claim, Counter())[group] += count
+            waiting = self._pending.setdefault(claim, {})
+            waiting[group] = waiting.get(group, 0) + count
 
     def _settle(self, claim: int, state: State) -> None:
         """Count the pods of a claim in the groups whose domain is settled by now."""

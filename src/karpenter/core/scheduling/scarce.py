@@ -7,7 +7,7 @@ on every pod a claim takes. Only claims of pools that use them pay for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -61,6 +61,9 @@ def footing(template: Template, bits: Bits, least: Mapping[str, int]) -> list[in
     return found
 
 
+_NONE: Final[frozenset[str]] = frozenset()  # Python makes a new one each time
+
+
 class Reservations:
     """Reserved machines: how many are left of each reservation, and which claims hold one."""
 
@@ -76,7 +79,7 @@ class Reservations:
 
     def held(self, claim: int) -> frozenset[str]:
         """Return the reservations that a claim holds one machine of."""
-        return self._held.get(claim, frozenset())
+        return self._held.get(claim, _NONE)
 
     def obtainable(self, claim: int | None, template: Template, bits: Bits) -> frozenset[str] | None:
         """
@@ -85,7 +88,7 @@ class Reservations:
         Strictly, a claim that could use reserved capacity must get some, and never loses
         the last of what it holds.
         """
-        held = self.held(claim) if claim is not None else frozenset()
+        held = self.held(claim) if claim is not None else _NONE
         offerings = template.universe.offerings
         usable = {
             o.reservation_id for n, o in enumerate(offerings) if o.capacity_type == RESERVED and bits >> n & 1
