@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.core.scheduling.plan import NewNode
     from karpenter.core.scheduling.moves import Move
+    from karpenter.core.scheduling.plan import NewNode
     from karpenter.core.scheduling.run import Run
 
 
