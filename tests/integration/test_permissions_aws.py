@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     import pytest
 
     from karpenter.local.cluster import LocalCluster
+    from tests.integration.calls import Call
 
 
-def grants(cloud: str) -> set[Grant]:
-    """Return what the chart grants in the whole cluster to an operator on a cloud."""
+def grants(cloud: str, role: str = "ClusterRole karpenter") -> set[Grant]:
+    """Return what a role of the chart grants to an operator on a cloud; nothing, if there is no such role."""
     values = values_of([], [f"settings.clusterName=test,settings.cloudProvider={cloud}"])
     objects = manifests(Release(values=values), definitions=False)
-    return granted(next(each["rules"] for each in objects if each["kind"] == "ClusterRole"))
+    found = {f"{each['kind']} {each['metadata']['name']}": each.get("rules", []) for each in objects}
+    return granted(found.get(role, []))
 
 
 def record(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> Recording:
@@ -53,7 +55,7 @@ def record(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> Recording:
 def test_least_privilege_on_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every call is granted, and what is granted for AWS alone is needed there."""
 
-    async def scenario() -> set[Grant]:
+    async def scenario() -> set[Call]:
         world = AwsWorld()
         recording = record(world.cluster, monkeypatch)
         async with world:
@@ -74,11 +76,15 @@ def test_least_privilege_on_aws(monkeypatch: pytest.MonkeyPatch) -> None:
                 return not (await world.client.list(EC2NodeClass)).items
 
             await world.until(gone, within=600)
-        return {Grant(*grant[:3]) for grant, _ in recording.calls}
+        return recording.calls
 
-    used = run_virtual(scenario())
+    calls = run_virtual(scenario())
+    system = {grant for grant, namespace in calls if namespace == "kube-system"}
+    used = {Grant(*grant[:3]) for grant, namespace in calls if namespace != "kube-system"}
     only_here = grants("aws") - grants("kwok")
 
     assert used - grants("aws") == set()
     assert only_here - used == set()
     assert Grant("create", "", "nodes") not in grants("aws")
+    assert system == grants("aws", "Role karpenter-dns") == {Grant("get", "", "services", "kube-dns")}
+    assert grants("kwok", "Role karpenter-dns") == set()

@@ -32,8 +32,8 @@ class ClusterObjects(Protocol):
     good is an error of the provider and propagates.
     """
 
-    async def get(self, kind: type[R], name: str) -> R | None:
-        """Return an object of the whole cluster; None when there is none."""
+    async def get(self, kind: type[R], name: str, *, namespace: str = "") -> R | None:
+        """Return an object of the whole cluster, or of a namespace; None when there is none."""
         ...
 
     async def list(self, kind: type[R]) -> tuple[R, ...]:

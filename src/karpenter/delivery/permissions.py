@@ -45,7 +45,7 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
 
 FOLLOW: Final = ("list", "watch")
 _KWOK: Final = Is("settings.cloudProvider", "kwok")
-_AWS: Final = Is("settings.cloudProvider", "aws")
+ON_AWS: Final = Is("settings.cloudProvider", "aws")
 _OVERLAYS: Final = Given(("settings.featureGates.nodeOverlay",))
 _BUFFERS: Final = Given(("settings.featureGates.capacityBuffer",))
 _SPREADS: Final = Given(("settings.schedulerConfig",))
@@ -97,11 +97,11 @@ CLUSTER: Final = (
     Permission(resources=("pods",), verbs=("delete",)),
     Permission(group="karpenter.kwok.sh", resources=("kwoknodeclasses",), verbs=("get", *FOLLOW), when=_KWOK),
     Permission(
-        group="karpenter.k8s.aws", resources=("ec2nodeclasses",), verbs=("get", *FOLLOW, "patch"), when=_AWS
+        group="karpenter.k8s.aws", resources=("ec2nodeclasses",), verbs=("get", *FOLLOW, "patch"), when=ON_AWS
     ),
-    Permission(group="karpenter.k8s.aws", resources=("ec2nodeclasses/status",), verbs=("patch",), when=_AWS),
-    # The address of the cluster's DNS, which nodes are told.
-    Permission(resources=("services",), verbs=("list",), when=_AWS),
+    Permission(
+        group="karpenter.k8s.aws", resources=("ec2nodeclasses/status",), verbs=("patch",), when=ON_AWS
+    ),
 )
 """What is granted in the whole cluster."""
 
@@ -110,6 +110,10 @@ OWN_NAMESPACE: Final = (
     Permission(group="coordination.k8s.io", resources=("leases",), verbs=("get", "patch"), names=(LEASE,)),
 )
 """What is granted only where the operator runs."""
+
+SYSTEM_NAMESPACE: Final = "kube-system"
+SYSTEM: Final = (Permission(resources=("services",), verbs=("get",), names=("kube-dns",)),)
+"""What is granted in the namespace of the system, on AWS: nodes are told the address of the DNS."""
 
 ADMINISTRATION: Final = (
     Permission(

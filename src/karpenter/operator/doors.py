@@ -52,10 +52,10 @@ class Objects:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def get(self, kind: type[R], name: str) -> R | None:
-        """Return an object of the whole cluster; None when there is none."""
+    async def get(self, kind: type[R], name: str, *, namespace: str = "") -> R | None:
+        """Return an object of the whole cluster, or of a namespace; None when there is none."""
         try:
-            return await self._client.get(kind, name)
+            return await self._client.get(kind, name, namespace=namespace)
         except NotFound:
             return None
         except _TROUBLE as error:

@@ -25,11 +25,11 @@ class ObjectsInMemory:
 
     def put(self, changed: Resource) -> None:
         """Keep an object, in place of one of the same kind and name."""
-        self._kept[changed.kind, changed.name] = changed
+        self._kept[changed.kind, changed.key] = changed
 
-    async def get(self, kind: type[R], name: str) -> R | None:
+    async def get(self, kind: type[R], name: str, *, namespace: str = "") -> R | None:
         """Return an object; None when there is none."""
-        return cast("R | None", self._kept.get((kind.kind, name)))
+        return cast("R | None", self._kept.get((kind.kind, f"{namespace}/{name}" if namespace else name)))
 
     async def list(self, kind: type[R]) -> tuple[R, ...]:
         """Return all objects of a kind."""
@@ -37,7 +37,7 @@ class ObjectsInMemory:
 
     async def create(self, made: Resource) -> None:
         """Keep an object, unless there is one of that name."""
-        self._kept.setdefault((made.kind, made.name), made)
+        self._kept.setdefault((made.kind, made.key), made)
 
     async def delete(self, kind: type[Resource], name: str) -> None:
         """Drop an object, if it is there."""

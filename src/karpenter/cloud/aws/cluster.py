@@ -30,7 +30,8 @@ NEWEST: Final = 36
 
 _VERSION_KEPT_FOR: Final = 5 * 60.0
 _FOREVER: Final = float("inf")
-_DNS: Final = ("kube-system", "kube-dns")
+_DNS: Final = "kube-dns"
+_SYSTEM: Final = "kube-system"
 
 
 class Joining(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,11 +133,11 @@ class Cluster:
 
     async def _find_dns(self) -> str:
         try:
-            services = await self._objects.list(Service)
+            found = await self._objects.get(Service, _DNS, namespace=_SYSTEM)
         except CloudError as error:
             log.warning("kube_dns.unknown", error=str(error))
             return ""
-        return next((each.spec.cluster_ip for each in services if (each.namespace, each.name) == _DNS), "")
+        return found.spec.cluster_ip if found is not None else ""
 
     async def _find_cidr(self) -> str:
         network = (await self._describe()).get("kubernetesNetworkConfig", {})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.delivery import permissions
 from karpenter.delivery.objects.naming import metadata
-from karpenter.delivery.tree import Fact, Items
+from karpenter.delivery.tree import Fact, Items, When
 
 if TYPE_CHECKING:
     from karpenter.delivery.tree import Tree
@@ -23,12 +23,18 @@ def roles() -> list[Tree]:
         _binding("ClusterRole", metadata(namespaced=False)),
         _role("Role", metadata(), [each.rule() for each in permissions.OWN_NAMESPACE]),
         _binding("Role", metadata()),
+        When(permissions.ON_AWS, _role("Role", _system(), [each.rule() for each in permissions.SYSTEM])),
+        When(permissions.ON_AWS, _binding("Role", _system())),
         _role(
             "ClusterRole",
             metadata("-admin", namespaced=False, fixed={f"{_GROUP}/aggregate-to-admin": "true"}),
             [each.rule() for each in permissions.ADMINISTRATION],
         ),
     ]
+
+
+def _system() -> dict[str, Any]:
+    return {**metadata("-dns"), "namespace": permissions.SYSTEM_NAMESPACE}
 
 
 def _role(kind: str, meta: dict[str, Any], rules: list[Tree]) -> Tree:
@@ -40,7 +46,7 @@ def _binding(kind: str, meta: dict[str, Any]) -> Tree:
         "apiVersion": _API,
         "kind": f"{kind}Binding",
         "metadata": meta,
-        "roleRef": {"apiGroup": _GROUP, "kind": kind, "name": Fact("fullname")},
+        "roleRef": {"apiGroup": _GROUP, "kind": kind, "name": meta["name"]},
         "subjects": [
             {"kind": "ServiceAccount", "name": Fact("account"), "namespace": Fact("namespace")},
         ],

@@ -82,11 +82,11 @@ class Objects(ObjectsInMemory):
         self.failures = 0
         self.unreadable = False
 
-    async def get(self, kind: type[R], name: str) -> R | None:
+    async def get(self, kind: type[R], name: str, *, namespace: str = "") -> R | None:
         """Return an object, unless the API server is away."""
         if self.unreadable:
             raise CloudUnreachable("the API server is away")
-        return await super().get(kind, name)
+        return await super().get(kind, name, namespace=namespace)
 
     async def create(self, made: Resource) -> None:
         """Keep an object."""

@@ -21,10 +21,10 @@ class Counting(ObjectsInMemory):
 
     reads = 0
 
-    async def get(self, kind: type[R], name: str) -> R | None:
+    async def get(self, kind: type[R], name: str, *, namespace: str = "") -> R | None:
         """Return an object, and count."""
         self.reads += 1
-        return await super().get(kind, name)
+        return await super().get(kind, name, namespace=namespace)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ async def test_a_change_while_a_class_is_read_is_not_missed() -> None:
     """What was read may be older than the change, and is not kept."""
 
     class Slow(Counting):
-        async def get(self, kind: type[R], name: str) -> R | None:
-            found = await super().get(kind, name)
+        async def get(self, kind: type[R], name: str, *, namespace: str = "") -> R | None:
+            found = await super().get(kind, name, namespace=namespace)
             book.changed(name)
             return found
 
