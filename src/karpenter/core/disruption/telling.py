@@ -39,6 +39,9 @@ _LASTING: Final = frozenset(
         "NotBalanced",
         "ConsolidateAfter",
         "PodDisruptionBudget",
+        "Deleting",
+        "NotInitialized",
+        "Nominated",
     }
 )
 """What holds a machine until something changes or a moment comes that is known beforehand."""
