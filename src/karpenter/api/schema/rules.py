@@ -111,24 +111,29 @@ class _Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _check_here(schema: Schema, value: Any, path: str, old: object, *, root: bool) -> Iterator[FieldProblem]:
-    variables = {"self": view(schema, value, root=root)}
+    variables: dict[str, Any] = {}
     subject = _Subject(type=schema.type, path=path, value=value, old=old, variables=variables)
-    if subject.has_past():
-        variables["oldSelf"] = view(schema, align(schema, old, value), root=root)
     for rule in schema.rules:
         try:
             program = compile_program(rule.rule)
         except InvalidObject as error:
             yield invalid(path, schema.type, f"rule compile error: {error.problem}")
             continue
-        if _applies(rule, program, subject):
-            yield from _judge(rule, program, subject)
+        if not _applies(rule, program, subject):
+            continue
+        if not variables:
+            variables["self"] = view(schema, value, root=root)
+            if subject.has_past():
+                variables["oldSelf"] = view(schema, align(schema, old, value), root=root)
+        yield from _judge(rule, program, subject)
 
 
 def _applies(rule: Rule, program: Program, subject: _Subject) -> bool:
+    changed = not unchanged(subject.old, subject.value)
     if program.uses_old_self:
-        return rule.optional_old_self or subject.has_past()
-    return not unchanged(subject.old, subject.value)
+        # The commonest rule of all holds of whatever is as it was.
+        return rule.optional_old_self or (subject.has_past() and (changed or rule.rule != "self == oldSelf"))
+    return changed
 
 
 def _variables_for(rule: Rule, subject: _Subject) -> dict[str, Any]:

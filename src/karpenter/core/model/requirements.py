@@ -11,6 +11,7 @@ Pure values; the algebra of one key lives in :mod:`.labels`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import msgspec
@@ -68,6 +69,12 @@ def read_entries(entries: Iterable[Entry]) -> list[Requirement]:
     return [requirement(e.key, e.operator, e.values, getattr(e, "min_values", None)) for e in entries]
 
 
+@lru_cache(maxsize=16384)
+def _labelled(key: str, value: str) -> Requirement:
+    """Return what one label means; most labels are on many nodes, and are asked about again and again."""
+    return requirement(key, "In", (value,))
+
+
 class Requirements:
     """An immutable map of label key to `Requirement`; a missing key allows everything."""
 
@@ -89,7 +96,7 @@ class Requirements:
     @classmethod
     def from_labels(cls, labels: Mapping[str, str]) -> Requirements:
         """Return one In requirement per label."""
-        return cls.of(requirement(key, "In", (value,)) for key, value in labels.items())
+        return cls.of([_labelled(key, value) for key, value in labels.items()])
 
     @classmethod
     def from_entries(cls, entries: Iterable[Entry]) -> Requirements:
