@@ -2,45 +2,84 @@
 Short lives on the embedded AWS, with its faults: nothing may be violated, and the same seed lives the same
 life.
 
-The provider is the one of production; only its calls are answered in this process.
+The provider is the one of production; only its calls are answered in this process. What it asks for in these
+lives is held against the policies that ship.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from karpenter.simulation.run import play
+from karpenter.base.aio.virtual import run_virtual
+from karpenter.cloud.aws.policy import Place, policies
+from karpenter.simulation.aws.sky import CLUSTER, AwsSky
+from karpenter.simulation.run import Life, play
 from karpenter.simulation.script import write
 from karpenter.simulation.story import tell
+from tests.unit.cloud.aws.policy.authorizing import Gate
+from tests.unit.cloud.aws.policy.evaluator import uses
+
+if TYPE_CHECKING:
+    from karpenter.local.aws.account import Account
+    from karpenter.simulation.run import Outcome
+    from karpenter.simulation.script import Script
 
 HOURS: Final = 0.05
+GUIDE: Final = Path(__file__).parents[2] / "docs" / "guides" / "simulate.md"
+PRINTED: Final = re.compile(r"^\$ (karpenter simulate --provider aws .*)$", re.MULTILINE)
+
+
+def lived(script: Script) -> tuple[Outcome, Account]:
+    """Return what came of a life, and the account that it was lived in."""
+
+    async def main() -> tuple[Outcome, Account]:
+        life = Life(script, settings=script.settings, narrate=False)
+        outcome = await life.live()
+        assert isinstance(life.world.sky, AwsSky)
+        return outcome, life.world.sky.site.account
+
+    return run_virtual(main())
 
 
 @pytest.mark.parametrize("seed", [pytest.param(each, id=f"seed {each}") for each in (4, 8, 34)])
 def test_nothing_is_violated(seed: int) -> None:
-    """However AWS misbehaves, every rule holds; a seed that says otherwise tells its story."""
+    """However AWS misbehaves, every rule holds, and nothing is asked for that is not allowed."""
     script = write(seed, hours=HOURS, severity="many", machines=1, provider="aws")
-    outcome = play(script)
+    outcome, account = lived(script)
+    gate = Gate(account=account.number, cluster=CLUSTER, role=f"KarpenterNodeRole-{CLUSTER}")
+    ours = policies(Place(cluster=CLUSTER, region=account.region, account=account.number))
+    calls = account.calls()
+    denied = {
+        (request.action, request.resource)
+        for each in gate.questions(calls)
+        for request in each.requests
+        if not uses(ours, request)
+    }
+
     assert not outcome.violations, "\n".join(tell(script, outcome))
-    assert outcome.machines
+    assert {"CreateFleet", "DescribeInstances", "CreateTags"} <= {each.operation for each in calls}
+    assert denied == set()
 
 
 def test_the_same_seed_lives_the_same_life() -> None:
-    """Every write, its time and its bytes are the same, in this process and in one that hashes otherwise."""
-    here = play(write(15, hours=0.02, severity="many", machines=1, provider="aws")).digest
-    given = "--provider aws --seed 15 --hours 0.02 --faults many --machines 1 -o json"
+    """What the guide prints is lived here and in a process that hashes otherwise, to the same last byte."""
+    (command,) = PRINTED.findall(GUIDE.read_text("utf-8"))
+    here = play(write(15, hours=0.02, severity="many", machines=1, provider="aws"))
     there = subprocess.run(  # noqa: S603  the program is ours
-        [sys.executable, "-m", "karpenter.cli", "simulate", *given.split()],
+        [sys.executable, "-m", "karpenter.cli", *shlex.split(command)[1:], "-o", "json"],
         env={**os.environ, "PYTHONHASHSEED": "7"},
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert [each["digest"] for each in json.loads(there.stdout)] == [here]
+    assert [each["digest"] for each in json.loads(there.stdout)] == [here.digest]

@@ -116,6 +116,7 @@ class AwsSky:
         )
         body = {"metadata": {"name": self.node_class["name"]}, "spec": self._class()}
         await world.client.create(EC2NodeClass, body)
+        self._account.forget_calls()  # from here on, calls are those of the operator
 
     async def end(self) -> None:
         """Stop."""
