@@ -19,6 +19,7 @@ from werkzeug.wrappers import Request, Response
 
 from karpenter.local.aws.account import ACCOUNTS, Call
 from karpenter.local.aws.faults import LoseAnswer, Refuse
+from karpenter.local.aws.identity import ASSUMING, KEYS, assume, owner_of
 from karpenter.local.aws.prices import get_products
 from karpenter.local.aws.routes import PREFIX, Routes
 
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
     from karpenter.local.aws.account import Account
 
-_CREDENTIAL: Final = re.compile(r"Credential=AKIA(?P<number>\d{12})/\d+/[^/]+/(?P<service>[^/]+)/")
+_CREDENTIAL: Final = re.compile(rf"Credential={KEYS.pattern}/\d+/[^/]+/(?P<service>[^/]+)/")
 _CLUSTER: Final = re.compile(r"/clusters/(?P<name>[^/]+)")
 _SHIFTS: Final = "GetManagedResource"
+_NOBODY: Final = Refuse(code="AuthFailure", message="nobody we know", status=401)
 _JSON: Final = {"Content-Type": "application/x-amz-json-1.1"}
 
 
@@ -50,11 +52,11 @@ class Front:
         if request.path.startswith(PREFIX):
             return self.routes.answer(request)(environ, start)
         signed = _CREDENTIAL.search(request.headers.get("Authorization", ""))
-        account = ACCOUNTS.get(signed["number"]) if signed else None
-        if signed is None or account is None:
-            return _refusal("", Refuse(code="AuthFailure", message="nobody we know", status=401))(
-                environ, start
-            )
+        if signed is None or signed["service"] == "sts":
+            return self._identify(request)(environ, start)
+        account = ACCOUNTS.get(signed["number"])
+        if account is None:
+            return _refusal("", _NOBODY)(environ, start)
         environ["HTTP_X_MOTO_ACCOUNT_ID"] = account.number
         call = _call(request, signed["service"])
         account.record(call)
@@ -71,6 +73,19 @@ class Front:
             environ["werkzeug.socket"].shutdown(SHUT_RDWR)
             return []
         return answer
+
+    @staticmethod
+    def _identify(request: Request) -> Response:
+        """Answer whoever has no credentials yet, or wants those of a role."""
+        call = _call(request, "sts")
+        account = owner_of(str(call.parameters.get("RoleArn", "")))
+        if call.operation not in ASSUMING or account is None:
+            return _refusal("", _NOBODY)
+        account.record(call)
+        fault = account.faults.pick(call.operation)
+        if isinstance(fault, Refuse):
+            return _refusal("iam", fault)
+        return assume(account, call.operation, call.parameters)
 
     def _answer(
         self, account: Account, call: Call, environ: dict[str, Any], start: Callable[..., Any]
