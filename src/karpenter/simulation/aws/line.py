@@ -61,6 +61,8 @@ class Line(Aws):
         self._chance = chance
         self._wire = wire
         self._severed = False
+        self._stuck: list[asyncio.Task[Any] | None] = []
+        """Whoever waits for an answer that does not come: held, since nobody else may."""
 
     def sever(self) -> None:
         """Carry nothing from now on."""
@@ -87,7 +89,7 @@ class Line(Aws):
     async def run(self, service: str, work: Callable[[Any], T]) -> T:
         """Let a function ask one service a lot, at once."""
         if self._severed:
-            await _never()
+            await self._hang()
         await self._pass()
         if self._weather.pick("") is not None:
             raise NoAnswer(action=service, because="the simulation says no")
@@ -122,13 +124,13 @@ class Line(Aws):
 
     async def _once(self, service: str, operation: str, parameters: dict[str, Any]) -> Answer:
         if self._severed:
-            await _never()
+            await self._hang()
         action = f"{service}:{operation}"
         if not operation.startswith(_READING) and (end := self._wire.count()):
             self._severed = True
             if end == "after":
                 self._call(service, operation, parameters, [])
-            await _never()
+            await self._hang()
         kind = self._weather.pick(operation)
         await self._pass()
         if kind == "unreachable":
@@ -153,11 +155,17 @@ class Line(Aws):
             await asyncio.sleep(READ_SECONDS)
         raise NoAnswer(action=action, because="the connection was closed")
 
+    async def _hang(self) -> NoReturn:
+        """Wait for an answer that does not come."""
+        self._stuck.append(asyncio.current_task())
+        await asyncio.Future[None]()
+        raise AssertionError("nobody ends this wait")
+
     async def _pass(self) -> None:
         """Let a little time pass."""
         await asyncio.sleep(self._chance.uniform(*_THERE))
         if self._severed:
-            await _never()
+            await self._hang()
 
 
 def _is_passing(error: CloudError) -> bool:
@@ -174,8 +182,3 @@ def _code(error: CloudError) -> str:
     if isinstance(error, Throttled):
         return _BUSY
     return str(error.status) if isinstance(error, Refused) else NO_ANSWER
-
-
-async def _never() -> NoReturn:
-    await asyncio.Future[None]()
-    raise AssertionError("nobody ends this wait")

@@ -94,6 +94,7 @@ class AwsSky:
         self.catalog = _catalog()
         self._cores = {each.name: each.capacity["cpu"] for each in self.catalog.types}
         self.weather = Weather()
+        self._lines: list[Line] = []
 
     async def begin(self, world: World) -> None:
         """Build an account, let machines come and go there, and make a class of machines."""
@@ -130,6 +131,7 @@ class AwsSky:
     def open(self, client: Client, *, clock: Clock, chance: Random, wire: Wire) -> AwsAccount:
         """Return what an operator has here."""
         line = Line(self.site.clients, self._account, weather=self.weather, chance=chance, wire=wire)
+        self._lines.append(line)
         around = Surroundings(clock=clock, chance=chance, cluster=CLUSTER, objects=Objects(client))
         return AwsAccount(line, self.site.assemble(line, around, long_poll=0))
 
