@@ -115,7 +115,8 @@ def assemble(
     cluster = Cluster(aws, settings, objects, monotonic=clock.monotonic, version=version)
     tools = _tools(aws, settings, objects, clock, chance, meters, cluster)
     rehearsal = Rehearsal(aws, _stage(tools), monotonic=clock.monotonic)
-    parts = _parts(tools, _queue(tools, long_poll))
+    queue = _queue(tools, long_poll)
+    parts = _parts(tools, queue)
     made = Assembled(
         aws=aws,
         settings=settings,
@@ -126,7 +127,14 @@ def assemble(
         provider=AwsProvider(parts, duties=lambda office, roster: every_chore(made, office, roster)),
         rehearsal=rehearsal,
         shifts=tools.shifts,
-        resolver=Resolver(_finders(tools), settings, region=aws.region, clock=clock, rehearse=rehearsal),
+        resolver=Resolver(
+            _finders(tools),
+            settings,
+            region=aws.region,
+            clock=clock,
+            rehearse=rehearsal,
+            trouble=lambda: queue.trouble if queue is not None else None,
+        ),
         shop=tools.shop,
         prices=tools.prices,
         templates=tools.templates,

@@ -43,6 +43,8 @@ SECURITY_GROUPS: Final = "SecurityGroupsReady"
 PROFILE: Final = "InstanceProfileReady"
 PLACEMENT_GROUP: Final = "PlacementGroupReady"
 RESERVATIONS: Final = "CapacityReservationsReady"
+QUEUE: Final = "InterruptionQueueReady"
+"""Only there while the queue cannot be used; machines are launched all the same."""
 
 _REASONS: Final[dict[type[CloudError], str]] = {NotAllowed: "Unauthorized", RoleMissing: "RoleNotFound"}
 _NEEDED: Final = (AMIS, PROFILE, SECURITY_GROUPS, SUBNETS)
@@ -83,12 +85,15 @@ class Resolver:
         region: str,
         clock: Clock,
         rehearse: Callable[[EC2NodeClass], Awaitable[Fault | None]] | None = None,
+        trouble: Callable[[], Refused | None] = lambda: None,
     ) -> None:
+        """`trouble` tells why the interruption queue cannot be used, if that is so."""
         self._find = finders
         self._settings = settings
         self._region = region
         self._clock = clock
         self._rehearse = rehearse
+        self._trouble = trouble
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -114,11 +119,20 @@ class Resolver:
                 await step(work)
             except CloudError as error:
                 work.fail(kind, error)
+        work.board = self._heard(work.board)
         return Resolved(
             status=msgspec.structs.replace(work.node_class.status, conditions=work.board.held),
             again=min(work.waits, default=5 * _MINUTE),
             errors=tuple(work.errors),
         )
+
+    def _heard(self, board: Board) -> Board:
+        """Return the board with what keeps us from hearing of interruptions."""
+        trouble = self._trouble()
+        if trouble is None:
+            return board.clear(QUEUE)
+        reason = "Unauthorized" if isinstance(trouble, NotAllowed) else "QueueNotFound"
+        return board.false(QUEUE, reason, f"interruptions are not heard of: {trouble}")
 
     async def _images(self, work: _Work) -> None:
         try:

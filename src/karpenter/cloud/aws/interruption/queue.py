@@ -9,7 +9,7 @@ thrown away, and so is one about machines that are not ours.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import structlog
@@ -18,7 +18,7 @@ from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, SPOT, ZONE
 from karpenter.cloud.aws.interruption import messages
 from karpenter.cloud.aws.interruption.messages import BadMessage, News
 from karpenter.cloud.aws.metering import DELETED, QUEUED, RECEIVED
-from karpenter.cloud.aws.refusals import Missing
+from karpenter.cloud.aws.refusals import Missing, NotAllowed
 from karpenter.cloud.aws.types.unavailable import Place
 from karpenter.cloud.aws.words import RESERVATION_ID
 from karpenter.cloud.errors import CloudError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.calls import Answer, Aws
     from karpenter.cloud.aws.interruption.roster import Roster
     from karpenter.cloud.aws.metering import Meters
+    from karpenter.cloud.aws.refusals import Refused
     from karpenter.cloud.aws.resolving.reservations import Reservations
     from karpenter.cloud.aws.types.unavailable import Unavailable
 
@@ -78,6 +79,12 @@ class Queue:
         self._long_poll = long_poll
         self._url = ""
         self._open: dict[str, _Open] = {}
+        self._troubles: dict[str, Refused] = {}
+
+    @property
+    def trouble(self) -> Refused | None:
+        """Why the queue cannot be used: it is not there, or we are not allowed to; None when it can."""
+        return next(iter(self._troubles.values()), None)
 
     async def wait(self, roster: Roster) -> tuple[Interruption, ...]:
         """
@@ -119,11 +126,10 @@ class Queue:
 
     async def _receive(self) -> list[Answer]:
         if not self._url:
-            answer = await self._aws.ask("sqs", "GetQueueUrl", QueueName=self._name)
+            answer = await self._ask("GetQueueUrl", QueueName=self._name)
             self._url = answer["QueueUrl"]
         try:
-            answer = await (self._aws.listen if self._long_poll else self._aws.ask)(
-                "sqs",
+            answer = await self._ask(
                 "ReceiveMessage",
                 QueueUrl=self._url,
                 MaxNumberOfMessages=MOST,
@@ -171,5 +177,16 @@ class Queue:
             self._reservations.used_up(labels[RESERVATION_ID])
 
     async def _delete(self, receipt: str) -> None:
-        await self._aws.ask("sqs", "DeleteMessage", QueueUrl=self._url, ReceiptHandle=receipt)
+        await self._ask("DeleteMessage", QueueUrl=self._url, ReceiptHandle=receipt)
         self._meters.count(DELETED)
+
+    async def _ask(self, operation: str, **parameters: Any) -> Answer:
+        """Ask SQS, and remember what is wrong for good."""
+        waits = operation == "ReceiveMessage" and self._long_poll
+        try:
+            answer = await (self._aws.listen if waits else self._aws.ask)("sqs", operation, **parameters)
+        except (Missing, NotAllowed) as error:
+            self._troubles[operation] = error
+            raise
+        self._troubles.pop(operation, None)
+        return answer

@@ -11,10 +11,12 @@ from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.meta import Condition
 from karpenter.cloud.aws.assembly import Assembled
 from karpenter.cloud.aws.classes.resolver import Resolved
+from karpenter.cloud.aws.interruption.roster import Roster
+from karpenter.cloud.aws.refusals import Refused
 from karpenter.local.aws.faults import Refuse
 from tests.unit.cloud.aws.resolving.test_reservations import told
-from tests.unit.cloud.aws.scripted import NOW
-from tests.unit.cloud.aws.world import World, node_class
+from tests.unit.cloud.aws.scripted import NOW, seen
+from tests.unit.cloud.aws.world import CLUSTER, World, node_class
 
 
 @cache
@@ -333,3 +335,45 @@ def test_a_reservation_is_looked_at_when_it_ends(minutes: float, expected: float
     found = resolved(capacityReservationSelectorTerms=[{"tags": {"soon": "yes"}}])
 
     assert found.again == expected
+
+
+@pytest.mark.parametrize(
+    ("queue", "fault", "reason", "said"),
+    [
+        pytest.param("nowhere", None, "QueueNotFound", "sqs:GetQueueUrl", id="it is not there"),
+        pytest.param(
+            CLUSTER,
+            Refuse(code="AccessDenied", status=403),
+            "Unauthorized",
+            "not allowed to call sqs:ReceiveMessage",
+            id="we may not read it",
+        ),
+    ],
+)
+def test_a_queue_that_cannot_be_used_is_told(
+    queue: str, fault: Refuse | None, reason: str, said: str
+) -> None:
+    """Every class says so until it works; machines are launched all the same."""
+
+    async def work(made: Assembled) -> list[Resolved]:
+        listening = made.provider.parts.queue
+        assert listening is not None
+        with pytest.raises(Refused):
+            await listening.wait(Roster(seen()))
+        bad = await made.resolver.resolve(node_class(world()))
+        world().clients.by_name["sqs"].create_queue(QueueName=queue)
+        assert await listening.wait(Roster(seen())) == ()
+        before = msgspec.structs.replace(node_class(world()), status=bad.status)
+        return [bad, await made.resolver.resolve(before)]
+
+    if fault is not None:
+        world().account.faults.next("ReceiveMessage", fault)
+    given = {"DISABLE_DRY_RUN": "true", "INTERRUPTION_QUEUE": queue}
+    bad, good = world().run(work, types=True, given=given)
+
+    told = condition(bad, "InterruptionQueueReady")
+    assert (told.status, told.reason) == ("False", reason)
+    assert told.message.startswith("interruptions are not heard of: ")
+    assert said in told.message
+    assert condition(bad, "Ready").status == "True"
+    assert "InterruptionQueueReady" not in {each.type for each in good.status.conditions}
