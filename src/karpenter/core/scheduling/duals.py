@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
+from karpenter.core.scheduling.cells import cells
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.market import Market
 
 _ITEMS: Final = 160
-"""Items that the program is solved for; the heaviest when there are more."""
+"""Items that the program is solved for; when there are more, those of about one size are taken for one."""
+
+_KINDS: Final = 80
+"""Up to so many different choices of machines are kept apart in that."""
 
 _MACHINES: Final = 96
 """Machines that the program begins with."""
@@ -56,17 +61,21 @@ def best_values(market: Market, highspy: Any) -> NDArray[np.float64] | None:
 
 
 def _sample(market: Market) -> Market:
-    """Return the market with the items that say most about the demand: the heaviest ones."""
+    """Return the market with fewer items: those of about one size as one of their middle size."""
     if len(market.count) <= _ITEMS:
         return market
-    weight = market.count * (market.want / np.maximum(market.room.max(axis=0), 1.0)).sum(axis=1)
-    items = np.sort(np.argsort(-weight, kind="stable")[:_ITEMS])
+    users = [column.tobytes() for column in market.fits.T]
+    kinds: list[bytes] = users if len(set(users)) <= _KINDS else [b""] * len(users)
+    alike = cells(market.want, market.count, kinds, _ITEMS)
+    largest = np.array([each[int(market.want[each].sum(axis=1).argmax())] for each in alike], np.int64)
+    count = np.array([market.count[each].sum() for each in alike])
+    total = np.array([market.count[each] @ market.want[each] for each in alike])
     return msgspec.structs.replace(
         market,
-        count=market.count[items] * (market.count.sum() / market.count[items].sum()),
-        want=market.want[items],
-        cap=market.cap[items],
-        fits=market.fits[:, items],
+        count=count,
+        want=total / count[:, None],
+        cap=market.cap[largest],
+        fits=market.fits[:, largest],
     )
 
 

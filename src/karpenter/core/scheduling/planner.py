@@ -18,14 +18,17 @@ import numpy as np
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling import greedy
 from karpenter.core.scheduling.bound import values
+from karpenter.core.scheduling.cells import cells
 from karpenter.core.scheduling.decode import hourly
 from karpenter.core.scheduling.domains import Kind
 from karpenter.core.scheduling.market import Item, market
 from karpenter.core.scheduling.patterns import pack_by_price
+from karpenter.core.scheduling.realise import Realiser, Stock
 from karpenter.core.scheduling.run import Opening, Run
+from karpenter.core.scheduling.settling import settled
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.patterns import Packed
+    from karpenter.core.scheduling.realise import Part
     from karpenter.core.scheduling.states import State
     from karpenter.core.scheduling.templates import Template
     from karpenter.core.scheduling.wishes import Wish
@@ -33,16 +36,13 @@ if TYPE_CHECKING:
 _MOST_ITEMS: Final = 150
 """Beyond so many different pods those of about one size are packed as if they were equal."""
 
+_MOST_KINDS: Final = 75
+"""Beyond so many different choices of machines each pod is settled on one machine."""
+
 _TOO_MANY: Final = 300
 """Beyond so many that differ in more than size, packing by price takes longer than it is worth."""
 
-_FINEST: Final = 24
-"""The most sizes of one resource that are told apart then."""
-
 _WORTH_IT: Final = 1e-6
-
-Part = tuple["Wish", Requirements]
-"""Pods of one reading, pinned to the domains that the greedy run gave them."""
 
 
 def cheaper(first: Run) -> Run:
@@ -51,7 +51,6 @@ def cheaper(first: Run) -> Run:
     movable = _movable(first)
     if not movable:
         return best
-    options = first.problem.options
     candidate = Run(first.encoded)
     candidate.reservations.strict = first.reservations.strict
     if not _replay(first, candidate, frozenset(movable)):
@@ -61,12 +60,8 @@ def cheaper(first: Run) -> Run:
     for template, parts in demand.items():
         if first.stop():
             return best
-        packed, items = _pack(candidate, template, parts, options.effort, options.seed)
-        if packed is None:
-            for (wish, _), count in parts.items():
-                waiting[wish.of.number] += count
-            continue
-        waiting.update(_realise(candidate, template, packed, items, parts))
+        unplaced = _pack(candidate, template, parts)
+        waiting.update(unplaced)
     rest = greedy.pack(candidate, dict(waiting)) if waiting else {}
     if sum(rest.values()) == 0 and hourly(candidate) < lowest * (1 - _WORTH_IT):
         best = candidate
@@ -165,98 +160,65 @@ def _demand(first: Run, second: Run, movable: list[int]) -> dict[Template, Count
     return found
 
 
-def _pack(
-    run: Run, template: Template, parts: Counter[Part], rounds: int, seed: int
-) -> tuple[Packed | None, list[list[Part]]]:
-    """Pack the demand of one template by price; return the result and the parts behind each item."""
-    grouped: dict[Item, list[Part]] = defaultdict(list)
+def _pack(run: Run, template: Template, parts: Counter[Part]) -> Counter[int]:
+    """Pack the demand of one template by price; return what was left, by class number."""
+    exact: dict[Item, list[Part]] = defaultdict(list)
     base, most = run.base(template), max(parts.values())
     for part in parts:
         wish, pins = part
         state = run.states.step(base, wish.requirements)
         state = run.states.step(state, pins) if state is not None and len(pins) else state
         if state is None:
-            return None, []
+            return _everything(parts)
         cap = wish.host_cap(run.nodes.count + run.claims.count)
         item = Item(wish.of.want, (state.bits,), 0 if cap > most else cap)
-        grouped[item].append(part)
-    grouped = _coarse(grouped)
+        exact[item].append(part)
+    grouped = _coarse(_settled(exact, parts, template), parts)
     if len(grouped) > _TOO_MANY:
-        return None, []
-    items = list(grouped)
-    counts = [sum(parts[part] for part in grouped[item]) for item in items]
-    demand = market(items, counts, [template])
-    return pack_by_price(demand, values(demand), rounds=rounds, seed=seed), [grouped[item] for item in items]
+        return _everything(parts)
+    items, options = list(grouped), run.problem.options
+    stock = Stock([grouped[item] for item in items], parts)
+    demand = market(items, stock.count.tolist(), [template])
+    found = values(demand)
+    packed = pack_by_price(demand, found, rounds=options.effort, seed=options.seed)
+    return Realiser(run, template, demand, stock).realise(packed, found.pod)
 
 
-def _coarse(grouped: dict[Item, list[Part]]) -> dict[Item, list[Part]]:
-    """Return no more items than packing can tell apart; each asks for the most that any of its parts does."""
-    steps = _FINEST
-    coarse = grouped
-    while len(coarse) > _MOST_ITEMS and steps > 1:
-        coarse = _rounded(grouped, steps)
-        steps = steps * 3 // 4
-    return coarse
-
-
-def _rounded(grouped: dict[Item, list[Part]], steps: int) -> dict[Item, list[Part]]:
-    """Return items of about one size as one, where sizes are told apart in so many steps."""
-    most = [max(column) for column in zip(*(item.want for item in grouped), strict=True)]
-    cells: dict[tuple[object, ...], list[Item]] = defaultdict(list)
-    for item in grouped:
-        cell = tuple(-(-want * steps // top) if top else 0 for want, top in zip(item.want, most, strict=True))
-        cells[cell, item.bits, item.cap].append(item)
-    found: dict[Item, list[Part]] = defaultdict(list)
-    for alike in cells.values():
-        want = tuple(map(max, zip(*(item.want for item in alike), strict=True)))
-        found[Item(want, alike[0].bits, alike[0].cap)] += [part for item in alike for part in grouped[item]]
+def _everything(parts: Counter[Part]) -> Counter[int]:
+    """Return all pods, by class number."""
+    found: Counter[int] = Counter()
+    for (wish, _), count in parts.items():
+        found[wish.of.number] += count
     return found
 
 
-def _realise(
-    run: Run, template: Template, packed: Packed, items: list[list[Part]], parts: Counter[Part]
-) -> Counter[int]:
-    """Open the machines of a packing; return what could not be put on them, by class number."""
-    left = Counter(parts)
-    order = np.argsort(-packed.price, kind="stable")
-    for machine in order.tolist():
-        load = _load(packed.holds[machine], items, left)
-        claim: int | None = None
-        state = run.base(template)
-        for (wish, pins), count in load:
-            reached = _reach(run, state, wish, pins)
-            if reached is None:
-                continue
-            if claim is None:
-                if not run.may_open(template) or not run.starts(reached, wish.of.want):
-                    break
-                claim = run.open(Opening(reached))
-            taken = run.fill(wish, claim, reached, count)
-            left[wish, pins] -= taken
-            state = reached if taken else state
-    rest: Counter[int] = Counter()
-    for (wish, _), count in left.items():
-        if count:
-            rest[wish.of.number] += count
-    return rest
+def _settled(
+    grouped: dict[Item, list[Part]], parts: Counter[Part], template: Template
+) -> dict[Item, list[Part]]:
+    """Return items of few kinds, where there are too many to be packed together."""
+    if len({(item.bits, item.cap) for item in grouped}) <= _MOST_KINDS:
+        return grouped
+    items = list(grouped)
+    found: dict[Item, list[Part]] = defaultdict(list)
+    for item, alike in zip(settled(items, _counts(grouped, parts), template), items, strict=True):
+        found[item] += grouped[alike]
+    return found
 
 
-def _reach(run: Run, state: State, wish: Wish, pins: Requirements) -> State | None:
-    reached = run.states.step(state, wish.requirements)
-    return run.states.step(reached, pins) if reached is not None and len(pins) else reached
+def _counts(grouped: dict[Item, list[Part]], parts: Counter[Part]) -> list[int]:
+    return [sum(parts[part] for part in row) for row in grouped.values()]
 
 
-def _load(
-    holds: np.ndarray[tuple[int], np.dtype[np.float64]], items: list[list[Part]], left: Counter[Part]
-) -> list[tuple[Part, int]]:
-    """Return which pods fill one machine, the largest first."""
-    load = []
-    for item in np.flatnonzero(holds).tolist():
-        count = int(holds[item])
-        for part in items[item]:
-            taken = min(count, left[part])
-            if taken:
-                load.append((part, taken))
-                count -= taken
-    load.sort(key=lambda entry: tuple(-amount for amount in entry[0][0].of.want))
-    return load
+def _coarse(grouped: dict[Item, list[Part]], parts: Counter[Part]) -> dict[Item, list[Part]]:
+    """Return no more items than packing can tell apart; each asks for the most that any of its parts does."""
+    if len(grouped) <= _MOST_ITEMS:
+        return grouped
+    items = list(grouped)
+    counts = np.array(_counts(grouped, parts), np.float64)
+    sizes = np.array([item.want for item in items], np.float64)
+    found: dict[Item, list[Part]] = {}
+    for cell in cells(sizes, counts, [(item.bits, item.cap) for item in items], _MOST_ITEMS):
+        alike = [items[position] for position in cell.tolist()]
+        want = tuple(map(max, zip(*(item.want for item in alike), strict=True)))
+        found[Item(want, alike[0].bits, alike[0].cap)] = [part for item in alike for part in grouped[item]]
+    return found

@@ -258,6 +258,34 @@ def test_pods_of_about_one_size_are_packed_as_equals(monkeypatch: pytest.MonkeyP
     assert plan.cost.hourly < packed(given, "greedy").cost.hourly
 
 
+def test_machines_are_filled_up_with_what_pods_really_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods that were packed as if all were as large as the largest leave room, which others get."""
+    monkeypatch.setattr(planner, "_MOST_ITEMS", 1)
+    sizes = [pod(f"s{n}", cpu="500m" if n else "900m", memory="100Mi") for n in range(20)]
+    given = problem(*sizes, pools=[pool("p", BARGAIN, HUGE)])
+
+    plan = packed(given, "price")
+
+    assert problems_of(given, plan) == []
+    assert machines(plan) == {"bargain": 3}  # were all as large as the largest, they would need five
+
+
+def test_pods_of_many_choices_are_settled_on_few_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a number of different choices each pod is packed for one machine, and still has its choice."""
+    monkeypatch.setattr(planner, "_MOST_KINDS", 1)
+    kinds = [BARGAIN, HUGE]
+    picky = [
+        pod(f"s{n}", cpu="900m", memory="100Mi", terms=[[need("team", "NotIn", f"x{n}")]]) for n in range(6)
+    ]
+    bound = pod("t", cpu="200m", on={INSTANCE_TYPE: "huge"})
+    given = problem(*picky, bound, pools=[pool("p", *kinds)])
+
+    plan = packed(given, "price")
+
+    assert problems_of(given, plan) == []
+    assert plan.cost.hourly <= packed(given, "greedy").cost.hourly
+
+
 def test_too_many_different_pods_are_left_to_the_greedy_packer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a number of pods that differ in more than size, packing by price takes too long."""
     monkeypatch.setattr(planner, "_MOST_ITEMS", 1)
