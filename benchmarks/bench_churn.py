@@ -1,9 +1,10 @@
 """
-A day of a steady cluster: the same workloads, whose sizes follow the sun, under both strategies.
+A day of steady clusters: the same workloads, whose sizes follow the sun, under both strategies.
 
 Every few minutes replicas come and go, pods that wait get machines, and disruption looks for
 savings until it finds no more; its commands are carried out at once. What counts is how many pods were
-evicted, and what the machines cost over the day.
+evicted, and what the machines cost over the day. Some clusters are added up, because a single
+one may favour either strategy by chance.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import math
 import random
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -19,16 +21,27 @@ import msgspec
 from benchmarks.table import Table, count, seconds
 from benchmarks.workloads.fleets import NOW, bound, carried_out, machine, market, pods_of, pool_of
 from benchmarks.workloads.waves import bill, rules_of
-from karpenter.core.disruption.payback import Payback
+from karpenter.core.disruption.candidates import survey
+from karpenter.core.disruption.command import UNDERUTILIZED
+from karpenter.core.disruption.lives import expected_lives, grown, saved
+from karpenter.core.disruption.payback import Payback, remember
 from karpenter.core.disruption.propose import propose
 from karpenter.core.scheduling.intake.intake import Policy, take_in
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
+from karpenter.core.state.guards import Guards
+from karpenter.core.state.nodes import state_nodes
 from karpenter.core.state.view import view_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
     from karpenter.api.meta import Resource
     from karpenter.api.pod import Pod
+    from karpenter.core.disruption.command import Command
+    from karpenter.core.disruption.lives import Lives
+    from karpenter.core.disruption.payback import Past
     from karpenter.core.disruption.propose import Rules
     from karpenter.core.state.view import ClusterView
 
@@ -46,8 +59,11 @@ _LOOKS: Final = 3
 
 _WEIGHT: Final = 3
 _DAY: Final = 24 * 60
-_PRICES: Final = (0.03, 0.06)
+_PRICES: Final = (0.03,)
 """Other prices of an eviction (the setting eviction-price)."""
+
+SEEDS: Final = (1, 2, 7)
+"""One cluster each."""
 
 
 class Day(NamedTuple):
@@ -62,13 +78,24 @@ class Day(NamedTuple):
     spent: float
 
 
-def suite(pods: int = PODS, step: int = STEP) -> Table:
+def suite(pods: int = PODS, step: int = STEP, seeds: Sequence[int] = SEEDS) -> Table:
     """Return what a day costs, in money and in evictions."""
-    every = {"classic": rules_of("classic"), "global": rules_of("global")}
+    known = rules_of("global")
+    every = {
+        "classic": (rules_of("classic"), False),
+        "global": (known, True),
+        "global, nothing learned": (known, False),
+    }
     for price in _PRICES:
         payback = Payback(eviction_price=price)
-        every[f"global, ${price:g} a pod"] = msgspec.structs.replace(every["global"], payback=payback)
-    found = {name: day(rules, pods=pods, step=step) for name, rules in every.items()}
+        every[f"global, nothing learned, ${price:g} a pod"] = (
+            msgspec.structs.replace(known, payback=payback),
+            False,
+        )
+    found = {
+        name: _sum([day(rules, pods=pods, step=step, seed=seed, learns=learns) for seed in seeds])
+        for name, (rules, learns) in every.items()
+    }
     base = found["classic"]
     rows = [
         (
@@ -85,27 +112,42 @@ def suite(pods: int = PODS, step: int = STEP) -> Table:
     ]
     headers = ("strategy", "evicted", "to classic", "bill", "to classic", "launched", "most machines", "cpu")
     notes = (
-        f"{pods:,} pods at noon, {_NIGHT:.0%} at midnight, changing every {step} minutes; day two counts",
+        f"{len(seeds)} clusters of {pods:,} pods at noon, {_NIGHT:.0%} at midnight, added up",
+        f"the load changes every {step} minutes; day two counts",
         "evicted counts pods moved for savings or drift, not those that their workloads took away",
+        "nothing learned: as after a restart, with no memory of commands and of how long savings lasted",
     )
     return Table("a day of a steady cluster", headers, tuple(rows), notes)
 
 
-def day(rules: Rules, *, pods: int, step: int) -> Day:
+def day(rules: Rules, *, pods: int, step: int, seed: int, learns: bool) -> Day:
     """Return what happens to a cluster on its second day."""
-    life = _Life(pods, rules)
+    life = _Life(pods, rules, seed, learns=learns)
     begun = time.process_time()
     for minute in range(0, 2 * _DAY, step):
         life.tick(minute, step, counts=minute >= _DAY)
     return Day(life.evicted, life.cost, life.most, life.launched, time.process_time() - begun)
 
 
-class _Life:
-    """A cluster, minute by minute."""
+def _sum(days: Sequence[Day]) -> Day:
+    return Day(
+        sum(each.evicted for each in days),
+        sum(each.cost for each in days),
+        sum(each.most for each in days),
+        sum(each.launched for each in days),
+        sum(each.spent for each in days),
+    )
 
-    def __init__(self, pods: int, rules: Rules) -> None:
-        rng = random.Random(7)  # noqa: S311  workloads, not secrets
+
+class _Life:
+    """A cluster, minute by minute; `learns` lets the operator remember what it has done."""
+
+    def __init__(self, pods: int, rules: Rules, seed: int, *, learns: bool) -> None:
+        rng = random.Random(seed)  # noqa: S311  workloads, not secrets
         self._rules = rules
+        self._learns = learns
+        self._past: tuple[Past, ...] = ()
+        self._lives: Lives = ()
         self._workloads: dict[str, list[Pod]] = {}
         for pod in pods_of(pods, rng):
             self._workloads.setdefault(pod.metadata.labels["app"], []).append(pod)
@@ -116,16 +158,18 @@ class _Life:
 
     def tick(self, minute: int, step: int, *, counts: bool) -> None:
         """Let some minutes pass."""
+        now = NOW + timedelta(minutes=minute)
         self._scale(minute)
-        self._provision(counts=counts)
+        self._provision(now, counts=counts)
         for _ in range(_LOOKS * step):
             verdict = propose(
-                self._view, market(), now=NOW, options=Options(), policy=Policy(), rules=self._rules
+                self._view, market(), now=now, options=Options(), policy=Policy(), rules=self._known(now)
             )
             if not verdict.commands:
                 break
             for command in verdict.commands:
                 self._turn += 1
+                self._note(command, now)
                 self._view = carried_out(self._view, command, self._turn)
                 if counts:
                     self.evicted += command.pods_moved
@@ -133,6 +177,23 @@ class _Life:
         if counts:
             self.cost += bill(self._view) * step / 60
             self.most = max(self.most, len(self._view.nodes))
+
+    def _known(self, now: datetime) -> Rules:
+        """Return the rules with what the operator has learned by now."""
+        if not self._learns:
+            return self._rules
+        payback = self._rules.payback.learned((), expected_lives(self._lives, now))
+        return msgspec.structs.replace(self._rules, past=self._past, payback=payback)
+
+    def _note(self, command: Command, now: datetime) -> None:
+        """Let the operator remember a command."""
+        if self._learns and command.reason == UNDERUTILIZED:
+            nodes = state_nodes(self._view)
+            every = survey(nodes, self._view, market(), Guards(self._view), now).candidates
+            going = [each for each in every if each.name in command.candidates]
+            recent = (each for each in self._past if now - each.when < self._rules.no_return)
+            self._past = (*recent, remember(command, going, now))
+            self._lives = saved(self._lives, (each.pool.name for each in going), now)
 
     def _scale(self, minute: int) -> None:
         wanted: dict[str, Pod] = {}
@@ -143,8 +204,8 @@ class _Life:
                 wanted[pod.key] = self._view.pods.get(pod.key, pod)
         self._view = msgspec.structs.replace(self._view, pods=wanted)
 
-    def _provision(self, *, counts: bool) -> None:
-        intake = take_in(self._view, market(), now=NOW, options=Options(prove=False), policy=Policy())
+    def _provision(self, now: datetime, *, counts: bool) -> None:
+        intake = take_in(self._view, market(), now=now, options=Options(prove=False), policy=Policy())
         plan = solve(intake.problem)
         homes = {key: node for node, keys in plan.placed.items() for key in keys}
         objects: list[Resource] = []
@@ -153,6 +214,7 @@ class _Life:
             name = f"bought-{self._turn}"
             objects += machine(new, name)
             homes.update(dict.fromkeys(new.pods, name))
+        self._lives = grown(self._lives, {new.pool for new in plan.new_nodes}, now)
         if counts:
             self.launched += len(plan.new_nodes)
         pods = [bound(pod, homes[key]) if key in homes else pod for key, pod in self._view.pods.items()]
@@ -164,5 +226,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser("python -m benchmarks.bench_churn", description=__doc__)
     parser.add_argument("--pods", type=int, default=PODS, help="how many pods there are at noon")
     parser.add_argument("--step", type=int, default=STEP, help="minutes between two changes of the load")
+    parser.add_argument("--seed", type=int, action="append", help="of a cluster; may be repeated")
     chosen = parser.parse_args()
-    print(suite(chosen.pods, chosen.step))
+    print(suite(chosen.pods, chosen.step, tuple(chosen.seed or SEEDS)))

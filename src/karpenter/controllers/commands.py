@@ -93,6 +93,9 @@ class Commands:
         self.start_ups: deque[timedelta] = deque(maxlen=_REMEMBERED)
         """How long replacements took to be complete, lately."""
 
+        self.launched: set[str] = set()
+        """Every claim that was launched for a command and may still be there."""
+
         self.over: list[Expectation] = []
         """Commands that are over and whose effect is yet to be seen."""
 
@@ -184,6 +187,7 @@ class Commands:
             )
             await self._performer.perform([disruption_launching(claim, command.reason)])
             made.append(claim.name)
+            self.launched.add(claim.name)
         return tuple(made)
 
     def _promises(self, command: Command) -> list[Effect]:

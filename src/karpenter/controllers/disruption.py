@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
+from karpenter.api.labels import NODEPOOL
 from karpenter.core.announcements import budget_blocked, consolidation_candidate, consolidation_rejected
 from karpenter.core.disruption.carry import describe, open_again, strays
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.core.disruption.confirm import WAIT, Confirmed, confirm
 from karpenter.core.disruption.effect import is_due, landed, rested
+from karpenter.core.disruption.lives import expected_lives, grown, saved
 from karpenter.core.disruption.lull import next_moment
 from karpenter.core.disruption.payback import remember
 from karpenter.core.disruption.propose import propose
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.command import Command, Verdict
     from karpenter.core.disruption.confirm import Second
     from karpenter.core.disruption.effect import Rest
+    from karpenter.core.disruption.lives import Lives
     from karpenter.core.disruption.payback import Past
     from karpenter.core.disruption.propose import Rules
     from karpenter.core.effects import Announce
@@ -97,6 +100,8 @@ class Disruption:
         self._buffered = buffered
         self._deciding = deciding
         self._past: tuple[Past, ...] = ()
+        self._lives: Lives = ()
+        self._claims: frozenset[str] | None = None
         self._rests: dict[str, Rest] = {}
         self._misread: dict[str, str] = {}
         self._fruitless: tuple[object, ...] | None = None
@@ -111,6 +116,7 @@ class Disruption:
         await self._open_strays()
         await self._tell_of_budgets()
         self._judge_effects()
+        self._note_growth()
         lull = self._lull()
         if lull == self._fruitless and self._clock.now() < self._until:
             return PERIOD
@@ -167,6 +173,17 @@ class Disruption:
                         rests=str(rest.length),
                     )
 
+    def _note_growth(self) -> None:
+        """See which pools have bought machines for pods that wait since the last look."""
+        view = self._store.view()
+        claims = frozenset(view.claims)
+        if self._claims is not None:
+            new = claims - self._claims - self._commands.launched
+            pools = {view.claims[name].metadata.labels.get(NODEPOOL, "") for name in new}
+            self._lives = grown(self._lives, pools, self._clock.now())
+        self._claims = claims
+        self._commands.launched.intersection_update(claims)
+
     def _resting(self, now: datetime) -> frozenset[str]:
         return frozenset(pool for pool, rest in self._rests.items() if now < rest.until)
 
@@ -195,7 +212,15 @@ class Disruption:
                     late[:] = [True]
                 return bool(late)
 
-            rules = msgspec.structs.replace(self._rules, past=self._past, stop=stop)
+            rules = msgspec.structs.replace(
+                self._rules,
+                past=self._past,
+                payback=self._rules.payback.learned(
+                    self._commands.start_ups, expected_lives(self._lives, now)
+                ),
+                resting=self._resting(now),
+                stop=stop,
+            )
             nominated, buffered = self._store.nominated(now), self._buffered()
             verdict = await self._worker.run(
                 partial(
@@ -267,12 +292,15 @@ class Disruption:
                 buffered=buffered,
                 promised=self._commands.promised,
                 surge=self._rules.surge,
+                fullest_first=self._rules.strategy == "global",
             )
         )
 
     def _remember(self, command: Command, candidates: tuple[Candidate, ...], now: datetime) -> None:
         recent = [each for each in self._past if now - each.when < self._rules.no_return]
         self._past = (*recent, remember(command, candidates, now))
+        if command.reason == UNDERUTILIZED:
+            self._lives = saved(self._lives, {each.pool.name for each in candidates}, now)
         kind, decision, reason = _TYPES[command.reason], command.decision, command.reason.lower()
         labels = {"decision": decision, "reason": reason, "consolidation_type": kind}
         self._metrics[disruption.DECISIONS].add(**labels)

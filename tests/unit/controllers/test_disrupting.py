@@ -16,6 +16,8 @@ from karpenter.controllers.disruption import UNSYNCED, Disruption
 from karpenter.controllers.worker import Inline
 from karpenter.core.disruption.candidates import survey
 from karpenter.core.disruption.command import DRIFTED, EMPTY
+from karpenter.core.disruption.effect import Expectation
+from karpenter.core.disruption.lives import SHORTEST
 from karpenter.core.disruption.propose import Rules
 from karpenter.core.scheduling.intake.intake import Policy
 from karpenter.core.scheduling.problem import Options
@@ -49,6 +51,19 @@ class Shop:
         return MARKET
 
 
+class Noting(Inline):
+    """Does the work at once, and notes under which rules."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    async def run(self, work: Any) -> Any:
+        """Do some work."""
+        if "rules" in work.keywords:
+            self._stage.asked.append(work.keywords["rules"])
+        return await super().run(work)
+
+
 class Stage(Shell):
     """Machines, and who removes them."""
 
@@ -72,7 +87,7 @@ class Stage(Shell):
             performer=self.performer,
             catalogs=Shop(),  # type: ignore[arg-type]
             commands=self.commands,
-            worker=Inline(),
+            worker=Noting(self),
             clock=self.clock,
             metrics=self.metrics,
             options=Options(),
@@ -81,6 +96,13 @@ class Stage(Shell):
             buffered=frozenset,
             deciding=asyncio.Lock(),
         )
+
+        self.asked: list[Rules] = []
+
+    @property
+    def last_rules(self) -> Rules:
+        """The rules under which was decided last."""
+        return self.asked[-1]
 
     def proposed(self) -> tuple[Command, tuple[Candidate, ...]]:
         """Return the first thing that is proposed, and the machines that it is about."""
@@ -234,6 +256,47 @@ def test_a_pass_proposes_waits_looks_again_and_begins() -> None:
         assert stage.commands.claims == {"idle"}
         labels = {"decision": "delete", "reason": EMPTY.lower(), "consolidation_type": "empty"}
         assert stage.metrics[declared.DECISIONS].value(**labels) == 1.0
+
+    asyncio.run(main())
+
+
+def test_what_was_seen_is_part_of_the_question() -> None:
+    """Pools whose pods landed elsewhere rest, and start-up counts for as long as it took lately."""
+
+    async def main() -> None:
+        stage = Stage(machine("busy"), pod("web-1", "busy", cpu="3"))
+        missed = Expectation(
+            pools=frozenset({"default"}),
+            leaving=frozenset(),
+            planned={("busy", "default/ReplicaSet/gone"): 1},
+            moved=1,
+            since=NOW - timedelta(hours=1),
+        )
+        stage.commands.over.append(missed)
+        stage.commands.start_ups.append(timedelta(minutes=9))
+        await stage.disruption.look()
+        assert stage.last_rules.resting == {"default"}
+        assert stage.last_rules.payback.start_up == timedelta(minutes=9)
+        assert stage.last_rules.payback.lives == {}
+
+    asyncio.run(main())
+
+
+def test_a_pool_that_keeps_growing_again_is_known_for_it() -> None:
+    """Savings end when machines come that no command has launched; replacements end none."""
+
+    async def main() -> None:
+        stage = Stage()
+        for number in range(6):
+            grown = [*machine(f"grown-{number}", "xlarge"), pod(f"web-{number}", f"grown-{number}")]
+            stage.put(*grown)
+            await stage.disruption.look()
+            (begun,) = stage.commands.under_way
+            assert stage.commands.launched == set(begun.replacements)
+            stage.commands.under_way.clear()
+            stage.drop(*grown, *filter(None, map(stage.store.claim, begun.replacements)))
+        assert [bool(each.payback.lives) for each in stage.asked] == 5 * [False] + [True]
+        assert stage.last_rules.payback.lives == {"default": SHORTEST}
 
     asyncio.run(main())
 

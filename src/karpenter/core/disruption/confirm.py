@@ -68,11 +68,13 @@ def confirm(
     buffered: frozenset[str] = frozenset(),
     promised: Mapping[str, str] = _NOBODY,
     surge: bool = False,
+    fullest_first: bool = True,
 ) -> Second:
     """
     Look at a command again, in the cluster as it is now.
 
-    `promised` says, by key, where pods go whose machines are leaving already.
+    `promised` says, by key, where pods go whose machines are leaving already; `fullest_first` in which
+    order the others look for places, as at the first look.
     """
     nodes, guards = state_nodes(view), Guards(view)
     surveyed = survey(nodes, view, catalog, guards, now, nominated=nominated, surge=surge)
@@ -97,6 +99,7 @@ def confirm(
         options=options,
         policy=policy,
         promised=promised,
+        fullest_first=fullest_first,
     )
     if newcomer := _newcomer(command, going):
         return Rejected(why="churn", message=f"pod {newcomer} has come since")

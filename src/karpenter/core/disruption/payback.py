@@ -3,7 +3,8 @@ Whether a saving is worth the trouble: what a command saves must pay for what it
 
 Moving has a price: every pod that is evicted costs something, and while a replacement starts,
 both machines are paid. A command that does not earn that back within the payback time is left
-alone, so a steady cluster is not stirred for cents.
+alone, so a steady cluster is not stirred for cents. Where savings have turned out to be
+short-lived (:mod:`.lives`), an eviction costs more: it buys less.
 
 And a command that would undo an earlier one is refused: machines of a kind that went come back
 in place of machines of the kind that replaced them, for the same workloads.
@@ -11,18 +12,22 @@ in place of machines of the kind that replaced them, for the same workloads.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from karpenter.core.disruption.lives import LASTING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.command import Command
+
+_HOUR: Final = timedelta(hours=1)
 
 Machines = frozenset[tuple[str, str, str]]
 """Instance type, zone and capacity type."""
@@ -40,25 +45,32 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
     start_up: timedelta = timedelta(minutes=2)
     """How long a replacement runs beside what it replaces."""
 
-    def learned(self, observed: Sequence[timedelta]) -> Payback:
-        """Return the same with the start-up time that was observed lately, the middle one of several."""
-        if not observed:
-            return self
-        return msgspec.structs.replace(self, start_up=sorted(observed)[len(observed) // 2])
+    lives: Mapping[str, timedelta] = {}
+    """How long savings are expected to last in pools where that was learned."""
+
+    def learned(self, observed: Sequence[timedelta], lives: Mapping[str, timedelta]) -> Payback:
+        """Return the same with the middle one of the start-up times that were observed, and with `lives`."""
+        start_up = sorted(observed)[len(observed) // 2] if observed else self.start_up
+        return msgspec.structs.replace(self, start_up=start_up, lives=lives)
 
     def price(self, command: Command, candidates: Iterable[Candidate]) -> float:
         """Return what carrying out a command costs once."""
-        evictions = sum(candidate.cost - 1.0 for candidate in candidates)
-        both = sum(node.purchase.price for node in command.replacements) * (
-            self.start_up / timedelta(hours=1)
-        )
-        return evictions * self.eviction_price + both
+        both = sum(node.purchase.price for node in command.replacements) * (self.start_up / _HOUR)
+        return sum(map(self._eviction, candidates)) + both
+
+    def least(self, candidate: Candidate) -> float:
+        """Return what has to be saved per hour, at least, to pay for emptying a machine."""
+        return self._eviction(candidate) / (self.within / _HOUR) if self.within else 0.0
+
+    def _eviction(self, candidate: Candidate) -> float:
+        short = LASTING / self.lives.get(candidate.pool.name, LASTING)
+        return (candidate.cost - 1.0) * self.eviction_price * short
 
     def earns(self, command: Command, candidates: Iterable[Candidate]) -> bool:
         """Return whether a command earns its price back in time."""
         if not self.within:
             return True
-        return command.saving * (self.within / timedelta(hours=1)) >= self.price(command, candidates)
+        return command.saving * (self.within / _HOUR) >= self.price(command, candidates)
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):

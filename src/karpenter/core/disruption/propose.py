@@ -146,6 +146,7 @@ class _Pass:
             quiet=quiet,
             options=options,
             policy=policy,
+            fullest_first=rules.strategy == "global",
         )
         self._why: dict[str, tuple[str, str]] = {}
 
@@ -222,7 +223,12 @@ class _Pass:
             found = [known] if known is not None else []
         else:
             found = search.consolidate(
-                ready, consolidation, self._simulator, lambda: self._headroom(UNDERUTILIZED), self._stop
+                ready,
+                consolidation,
+                self._simulator,
+                lambda: self._headroom(UNDERUTILIZED),
+                self._stop,
+                least=self._rules.payback.least,
             )
         return [command for command in found if self._is_worth_it(command)]
 
@@ -343,6 +349,8 @@ class _Pass:
             found = consolidation.decide([candidate])
             if isinstance(found, Refused):
                 code, message = found.code, found.message
+            elif not self._is_worth_it(found):
+                code, message = self._why[candidate.name]
         if not message:
             code, message = "NoSaving", "no saving was found"
         return Kept(node=candidate.name, code=code, message=message, hourly=_price(candidate))

@@ -61,3 +61,8 @@ def least(lists: Iterable[Mapping[str, int]]) -> dict[str, int]:
         else:
             found = {name: min(amount, each[name]) for name, amount in found.items() if name in each}
     return found or {}
+
+
+def emptiness(free: Mapping[str, int], size: Mapping[str, int]) -> float:
+    """Return how empty a machine is: the larger share of its processors or memory that is free."""
+    return max((free.get(name, 0) / size[name] for name in (CPU, MEMORY) if size.get(name)), default=0.0)

@@ -53,17 +53,21 @@ class Scales(NamedTuple):
 
     rate: float
     costs: dict[str, float]
+    least: dict[str, float]
+    """What the going of each machine must save in any case."""
 
     def raised(self, command: Command) -> Scales:
         """Return scales that take nothing much poorer than a command: another pass may find better."""
         cost = sum(self.costs[name] for name in command.candidates)
         return self._replace(rate=max(self.rate, _POORER * command.saving / cost))
 
+    def price(self, name: str) -> float:
+        """Return what a machine's going must save before it is worth it."""
+        return max(self.rate * self.costs[name], self.least[name])
+
     def value(self, commands: Sequence[Command]) -> float:
         """Return what commands are worth."""
-        return sum(
-            each.saving - self.rate * sum(self.costs[name] for name in each.candidates) for each in commands
-        )
+        return sum(each.saving - sum(map(self.price, each.candidates)) for each in commands)
 
 
 def consolidate(
@@ -72,11 +76,17 @@ def consolidate(
     simulator: Simulator,
     headrooms: Callable[[], Headroom],
     stop: Callable[[], bool],
+    *,
+    least: Callable[[Candidate], float],
 ) -> list[Command]:
-    """Return the best commands that were found; they can be carried out together, in this order."""
+    """
+    Return the best commands that were found; they can be carried out together, in this order.
+
+    Of each machine that goes it is asked what it must save per hour at `least`.
+    """
     pods = sum(candidate.cost for candidate in candidates)
     rate = _MOVING * sum(c.price or 0.0 for c in candidates) / pods if pods else 0.0
-    scales = Scales(rate, {c.name: c.cost for c in candidates})
+    scales = Scales(rate, {c.name: c.cost for c in candidates}, {c.name: least(c) for c in candidates})
     movable = [c for c in candidates if simulator.is_movable(c)]
     if not movable:
         return []
@@ -100,10 +110,10 @@ def _wave(
     """Return everything that pays and that budgets allow at once."""
     fleet = Fleet(simulator.as_it_is(), movable)
     headroom = headrooms()
-    commands, here = _swept(fleet.sweep(headrooms(), stop), consolidation, scales, stop)
+    commands, here = _swept(fleet.sweep(headrooms(), stop, scales.least), consolidation, scales, stop)
     if sum(each.saving for each in commands) >= _ENOUGH * sum(c.price or 0.0 for c in movable):
         return commands
-    ranked = fleet.by_waste(scales.rate)
+    ranked = fleet.by_waste(scales.price)
     _use_up(headroom, ranked, commands)
     failures = 0
     while here is not None and failures < _PATIENCE and not stop():

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.core.disruption.company import Company
-from karpenter.core.disruption.rooms import least
+from karpenter.core.disruption.rooms import emptiness, least
 from karpenter.core.disruption.standing import Standing, filled
 from karpenter.core.model.resources import pod_requests
 from karpenter.core.scheduling.intake.buffers import virtual_pods
@@ -74,11 +74,14 @@ class Simulator:
         options: Options,
         policy: Policy,
         promised: Mapping[str, str] = _NOBODY,
+        fullest_first: bool = False,
     ) -> None:
         """
         Take in the cluster.
 
         Pods that have been `promised` a place by a command under way, by key, do not look for another.
+        With `fullest_first` the others look on the fullest machines first, which are the last to go
+        themselves; else by name.
         """
         leaving = evacuated(nodes, guards, now)
         pending = [*waiting(view), *(pod for pod in leaving if pod.key not in promised)]
@@ -97,8 +100,12 @@ class Simulator:
         found = {pod.key: pod for pod in intake.problem.pods if pod.key in homes}
         staying = (Located(pod, homes[key]) for key, pod in found.items())
         arriving = ((pod, promised[pod.key]) for pod in leaving if pod.key in promised)
+        ready = filled(intake.problem, arriving)
+        if fullest_first:
+            left = {node.name: emptiness(node.available, node.allocatable) for node in nodes}
+            ready = tuple(sorted(ready, key=lambda node: (node.name in starting, left[node.name])))
         self._standing = Standing(
-            problem=msgspec.structs.replace(intake.problem, nodes=filled(intake.problem, arriving)),
+            problem=msgspec.structs.replace(intake.problem, nodes=ready),
             moving=found,
             waiting=tuple(pod for pod in intake.problem.pods if pod.key not in homes),
             company=Company((*intake.problem.located, *staying), intake.problem.spread_defaults),

@@ -27,7 +27,7 @@ from karpenter.core.scheduling.proof import item_of
 from karpenter.core.scheduling.run import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,11 +49,6 @@ class Trial(NamedTuple):
 
     exchanges: bool
     """Whether a new machine is bought."""
-
-    @property
-    def pays(self) -> bool:
-        """Whether anything is saved."""
-        return self.saving > 0
 
 
 class Swept(NamedTuple):
@@ -88,12 +83,12 @@ class Fleet:
         self._scale = 1 / size
         self._spare = self._scale @ self._run.nodes.free
 
-    def sweep(self, headroom: Headroom, stop: Callable[[], bool]) -> Swept:
-        """Return the machines that should go, the best first."""
+    def sweep(self, headroom: Headroom, stop: Callable[[], bool], least: Mapping[str, float]) -> Swept:
+        """Return the machines that should go, the best first; the going of each saves at `least` so much."""
         queue = []
         for at, candidate in self._candidates.items():
             trial = self.trial(at)
-            if trial is not None and trial.pays:
+            if trial is not None and trial.saving > least[candidate.name]:
                 queue.append((-trial.saving / candidate.cost, at))
         heapify(queue)
         found = Swept([], [])
@@ -104,7 +99,7 @@ class Fleet:
             if at in busy or not headroom.allows(candidate):
                 continue
             trial = self.trial(at)
-            if trial is None or not trial.pays:
+            if trial is None or trial.saving <= least[candidate.name]:
                 continue
             value = -trial.saving / candidate.cost
             if queue and value > queue[0][0] + 1e-12 and value > promised + 1e-12:
@@ -116,20 +111,20 @@ class Fleet:
             (found.exchanged if trial.exchanges else found.emptied).append(candidate)
         return found
 
-    def by_waste(self, rate: float) -> list[Candidate]:
+    def by_waste(self, price: Callable[[str], float]) -> list[Candidate]:
         """
         Return the machines that may cost more than what they hold would elsewhere, the worst first.
 
-        Left out is what costs no more than the least that its pods must cost anywhere, each at
-        `rate` for moving. The order also minds what they would cost among their own kind.
+        Left out is what costs no more than the least that its pods must cost anywhere, and the `price`
+        of moving them. The order also minds what they would cost among their own kind.
         """
         least, alone = self._worth()
         found = []
         for at, candidate in self._candidates.items():
-            price, load = candidate.price or 0.0, self._load[at].items()
-            if price - sum(least[number] * count for number, count in load) > rate * candidate.cost:
+            paid, load = candidate.price or 0.0, self._load[at].items()
+            if paid - sum(least[number] * count for number, count in load) > price(candidate.name):
                 # Neither is what the pods would cost in the end; half way between them comes close.
-                waste = price - sum((alone[number] + least[number]) / 2 * count for number, count in load)
+                waste = paid - sum((alone[number] + least[number]) / 2 * count for number, count in load)
                 found.append((waste / candidate.cost, candidate))
         found.sort(key=lambda pair: (-pair[0], pair[1].name))
         return [candidate for _, candidate in found]

@@ -130,5 +130,5 @@ def test_start_up_is_learned_from_what_was_seen() -> None:
     """The middle one of the times that were observed counts; without any the setting does."""
     seen = [MINUTE, 9 * MINUTE, 3 * MINUTE]
 
-    assert Payback().learned(seen).start_up == 3 * MINUTE
-    assert Payback().learned([]) == Payback()
+    assert Payback().learned(seen, {}).start_up == 3 * MINUTE
+    assert Payback().learned([], {}) == Payback()
