@@ -20,6 +20,8 @@ from karpenter.core.scheduling.topology import Topology
 from karpenter.core.scheduling.wishes import compile_wishes
 
 if TYPE_CHECKING:
+    from karpenter.core.scheduling.bound import Values
+    from karpenter.core.scheduling.market import Item
     from karpenter.core.scheduling.problem import Problem
     from karpenter.core.scheduling.wishes import Wish
 
@@ -43,6 +45,9 @@ class Encoded:
             Template(number, pool, daemons, self.axis, self.well_known)
             for number, pool in enumerate(problem.pools)
         ]
+        self.proved: dict[frozenset[tuple[Item, int]], Values] = {}
+        """What was proved of some demand while it was packed, so that it need not be proved again."""
+
         devices = problem.devices
         self.devices = World(devices, problem.pods, self.templates) if devices is not None else None
 

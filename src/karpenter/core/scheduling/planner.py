@@ -180,6 +180,8 @@ def _pack(run: Run, template: Template, parts: Counter[Part]) -> Counter[int]:
     stock = Stock([grouped[item] for item in items], parts)
     demand = market(items, stock.count.tolist(), [template])
     found = values(demand)
+    counts = map(int, stock.count.tolist())
+    run.encoded.proved[frozenset(zip(items, counts, strict=True))] = found
     packed = pack_by_price(demand, found, rounds=options.effort, seed=options.seed)
     return Realiser(run, template, demand, stock).realise(packed, found.pod)
 

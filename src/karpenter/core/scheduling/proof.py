@@ -38,8 +38,10 @@ def lower_bound(run: Run, left: Mapping[int, int]) -> tuple[float, str]:
         if count:
             demand[item_of(run, run.wishes[each.number])] += count
     demand = _with_few_masks(demand)
-    found = market(list(demand), list(demand.values()), run.templates)
-    proof = values(found, _free(run) if run.nodes.count else None)
+    proof = run.encoded.proved.get(frozenset(demand.items())) if not run.nodes.count else None
+    if proof is None:
+        found = market(list(demand), list(demand.values()), run.templates)
+        proof = values(found, _free(run) if run.nodes.count else None)
     return proof.bound, proof.method
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from karpenter.api.labels import INSTANCE_TYPE
 from karpenter.core.scheduling import proof
+from karpenter.core.scheduling.market import market
 from karpenter.core.scheduling.proof import lower_bound
 from karpenter.core.scheduling.solve import search, solve
 from karpenter.testing.builders import (
@@ -23,7 +24,9 @@ from karpenter.testing.builders import (
 )
 
 if TYPE_CHECKING:
+    from karpenter.core.scheduling.market import Item, Market
     from karpenter.core.scheduling.problem import Problem
+    from karpenter.core.scheduling.templates import Template
 
 CHEAP = instance_type("cheap", cpu=4, memory=8, price=0.10)
 DEAR = instance_type("dear", cpu=4, memory=8, price=1.00)
@@ -125,3 +128,25 @@ def test_many_different_sets_of_offerings_are_joined(monkeypatch: pytest.MonkeyP
     joined = solve(given).cost
 
     assert 0 < joined.lower_bound < exact.lower_bound <= exact.hourly
+
+
+def test_what_was_proved_while_packing_is_not_proved_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods that were packed by price as they are have their bound from there, unless there is free room."""
+    given = problem(replicas(pod("a", cpu="1"), 20), pools=[pool("p", CHEAP, DEAR)])
+    there = problem(
+        replicas(pod("a", cpu="1"), 20),
+        pools=[pool("p", CHEAP, DEAR)],
+        nodes=[node("n", free={"cpu": "3", "memory": "4Gi", "pods": "10"})],
+    )
+    plain = bound_of(given)
+    asked: list[int] = []
+
+    def counted(items: list[Item], counts: list[int], templates: list[Template]) -> Market:
+        asked.append(sum(counts))
+        return market(items, counts, templates)
+
+    monkeypatch.setattr(proof, "market", counted)
+
+    assert (bound_of(given), asked) == (plain, [])
+    assert bound_of(there) < plain
+    assert asked == [20]
