@@ -68,18 +68,22 @@ class Exchange(Rule):
         return claim.spec.expire_after != "Never"
 
     def _command_of(self, claim: str) -> Begun | None:
+        """Return the command that a claim goes by: of two operators' commands, the one that is complete."""
+        found: list[Begun] = []
         for replica in self.world.replicas:
             commands = getattr(replica.operator, "commands", None)
-            for begun in commands.under_way if commands is not None else ():
-                if claim in begun.claims:
-                    found: Begun = begun
-                    return found
-        return None
+            found += [each for each in (commands.under_way if commands else ()) if claim in each.claims]
+        complete = (each for each in found if all(map(self._is_complete, each.replacements)))
+        return next(complete, found[0] if found else None)
+
+    def _is_complete(self, name: str) -> bool:
+        claim = self.mirror.claims.get(name)
+        return claim is not None and is_true(claim, "Initialized")
 
     def _judge(self, begun: Begun) -> None:
         coming = [self.mirror.claims.get(name) for name in begun.replacements]
-        for name, claim in zip(begun.replacements, coming, strict=True):
-            if claim is None or not is_true(claim, "Initialized"):
+        for name in begun.replacements:
+            if not self._is_complete(name):
                 self.violated(f"machines go ({begun.text}) before their replacement {name} is complete")
         added = [claim for claim in coming if claim is not None]
         going = [each.claim for each in begun.candidates]
