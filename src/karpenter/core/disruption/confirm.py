@@ -18,6 +18,7 @@ from karpenter.core.disruption.command import DRIFTED, EMPTY, Command
 from karpenter.core.disruption.headroom import Headroom
 from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.lifecycle.marks import is_quiet
+from karpenter.core.scheduling.intake.intake import priced
 from karpenter.core.state.guards import Guards
 from karpenter.core.state.nodes import state_nodes
 
@@ -77,7 +78,8 @@ def confirm(
     order the others look for places, as at the first look.
     """
     nodes, guards = state_nodes(view), Guards(view)
-    surveyed = survey(nodes, view, catalog, guards, now, nominated=nominated, surge=surge)
+    known = priced(view, catalog, policy)
+    surveyed = survey(nodes, view, known, guards, now, nominated=nominated, surge=surge)
     headroom = Headroom(nodes, view, command.reason, now)
     if command.reason == EMPTY:
         return _still_empty(command, surveyed, headroom, buffered)

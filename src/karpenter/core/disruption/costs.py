@@ -37,7 +37,7 @@ def moving_cost(pods: Iterable[Pod]) -> float:
 
 def price_of(node: StateNode, catalog: Catalog) -> float | None:
     """Return what a machine costs per hour, sold out or not; None when nobody knows."""
-    kind = catalog.by_name.get(node.labels.get(INSTANCE_TYPE, ""))
+    kind = catalog.find(node.pool, node.labels.get(INSTANCE_TYPE, ""))
     if kind is None:
         return None
     zone, bought = node.labels.get(ZONE), node.labels.get(CAPACITY_TYPE)

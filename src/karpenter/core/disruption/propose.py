@@ -29,6 +29,7 @@ from karpenter.core.disruption.headroom import Headroom
 from karpenter.core.disruption.payback import Past, Payback, undoes
 from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.lifecycle.marks import is_expired, is_quiet
+from karpenter.core.scheduling.intake.intake import priced
 from karpenter.core.scheduling.intake.pools import as_pool
 from karpenter.core.scheduling.problem import Options, Problem
 from karpenter.core.scheduling.solve import solve
@@ -126,12 +127,13 @@ class _Pass:
         buffered: frozenset[str],
     ) -> None:
         self._view, self._catalog, self._now = view, catalog, now
+        self._priced = priced(view, catalog, policy)
         self._options, self._rules = options, rules
         self._buffered = buffered
         self._nodes = state_nodes(view)
         guards = Guards(view)
         self._survey: Survey = survey(
-            self._nodes, view, catalog, guards, now, nominated=nominated, surge=rules.surge
+            self._nodes, view, self._priced, guards, now, nominated=nominated, surge=rules.surge
         )
         quiet = frozenset(
             node.name for node in self._nodes if is_quiet(node.claim, view.pools.get(node.pool), now)
@@ -263,7 +265,7 @@ class _Pass:
             if node.pool and not node.is_leaving:
                 had = totals.get(node.pool, PoolTotals(0.0, 0.0))
                 cost = known.get(node.name) or moving_cost(pod for pod in node.pods if runs_again(pod))
-                price = price_of(node, self._catalog) or 0.0
+                price = price_of(node, self._priced) or 0.0
                 totals[node.pool] = PoolTotals(had.price + price, had.cost + cost)
         most = 1 if self._rules.strategy == "classic" else _MOST_REPLACEMENTS
         return Consolidation(

@@ -41,6 +41,7 @@ _LASTING: Final = frozenset(
         "PodDisruptionBudget",
         "Deleting",
         "NotInitialized",
+        "CapacityBuffer",
         "Nominated",
     }
 )

@@ -144,6 +144,14 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return MappingProxyType({kind.name: kind for kind in self.types})
 
     @cached_property
+    def _by_pool_and_name(self) -> Mapping[str, Mapping[str, InstanceType]]:
+        return {pool: {kind.name: kind for kind in types} for pool, types in self.by_pool.items()}
+
+    def find(self, pool: str, name: str) -> InstanceType | None:
+        """Return an instance type as a pool sees it, or as others do where the pool may not use it."""
+        return self._by_pool_and_name.get(pool, {}).get(name) or self.by_name.get(name)
+
+    @cached_property
     def label_rules(self) -> LabelRules:
         """Which labels mean what to pools that buy from this catalogue."""
         return LabelRules(

@@ -131,6 +131,20 @@ def assemble(
     )
 
 
+def priced(view: ClusterView, catalog: Catalog, policy: Policy) -> Catalog:
+    """Return what is sold as each pool sees it, corrected by overlays: what machines cost that are there."""
+    if not policy.overlays or not view.overlays:
+        return catalog
+    corrections, _ = _corrections(view, catalog, survey(view))
+    by_pool = {
+        pool.name: overlays.overlay(
+            pool.name, pool.spec.template.metadata.labels, catalog.types_of(pool.name), corrections
+        ).types
+        for pool in view.pools.values()
+    }
+    return msgspec.structs.replace(catalog, by_pool=by_pool)
+
+
 def _corrections(
     view: ClusterView, catalog: Catalog, surveyed: Sequence[PoolState]
 ) -> tuple[list[overlays.Correction], list[str]]:
