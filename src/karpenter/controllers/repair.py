@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
 from karpenter.core.lifecycle.repair import repair
 from karpenter.core.state.store import Put
 
@@ -33,11 +34,23 @@ class NodeRepair:
         self._policies = policies
 
     def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the node whose conditions an event has changed; that it still lives is no news."""
-        if isinstance(event, Put) and isinstance(event.object, Node):
+        """
+        Return the nodes whose conditions an event has changed, or whose claim it has made known.
+
+        That a node still lives is no news. That it is broken may be known before whose machine it is.
+        """
+        item = event.object
+        if not isinstance(event, Put):
+            return
+        if isinstance(item, Node):
             assert before is None or isinstance(before, Node)
-            if before is None or _conditions(before) != _conditions(event.object):
-                yield event.object.name
+            if before is None or _conditions(before) != _conditions(item):
+                yield item.name
+        elif isinstance(item, NodeClaim):
+            assert before is None or isinstance(before, NodeClaim)
+            if before is None or before.status.provider_id != item.status.provider_id:
+                for node in self._store.nodes_of(item.status.provider_id):
+                    yield node.name
 
     async def reconcile(self, key: str) -> float | None:
         """Look at one node."""

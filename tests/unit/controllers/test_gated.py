@@ -52,6 +52,8 @@ def test_repair_looks_at_nodes_whose_conditions_change() -> None:
     assert wakes(found, node()) == wakes(found, broken(), node()) == ["node-1"]
     assert wakes(found, broken(labels={"a": "b"}), broken()) == []
     assert wakes(found, node(), gone=True) == wakes(found, pod()) == []
+    assert wakes(found, complete()) == wakes(found, complete(), claim()) == ["node-1"]
+    assert wakes(found, complete(), complete()) == wakes(found, complete(), gone=True) == []
 
     assert asyncio.run(found.reconcile("node-1")) == pytest.approx(480.0)
     shell.clock.seconds += 480.0
