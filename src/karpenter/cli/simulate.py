@@ -71,7 +71,7 @@ class _Seeds(click.ParamType[range]):
 )
 @click.option(
     "--faults",
-    type=click.Choice(("none", "some", "many")),
+    type=click.Choice(("none", "some", "many", "dense")),
     default="some",
     show_default=True,
     help="How much goes wrong.",

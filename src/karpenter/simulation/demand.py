@@ -39,6 +39,9 @@ _MOST: Final = 30
 _CORES: Final = 6
 """Cores that an average machine has."""
 
+_SHORT: Final = 150.0
+"""Seconds of a life in which things change sooner, for else nothing would."""
+
 _LARGEST: Final = 5
 """Machines that one Deployment fills at its height, at most."""
 
@@ -130,7 +133,8 @@ def _deployment(
 def _life_of(chance: Random, name: str, seconds: float, replicas: int) -> list[Wish]:
     """Return how a Deployment changes: with the hour of the day, by versions, and perhaps to its end."""
     found: list[Wish] = []
-    at, phase, every = 60.0, chance.random(), max(120.0, seconds / 8)
+    phase = chance.random()
+    at, every = (60.0, max(120.0, seconds / 8)) if seconds >= _SHORT else (seconds / 4, seconds / 3)
     while (at := at + chance.uniform(0.5, 1.5) * every) < seconds:
         match chance.choice(("curve", "curve", "curve", "burst", "rollout", "none")):
             case "curve":

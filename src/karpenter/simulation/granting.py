@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from karpenter.api.buffer import CapacityBuffer
 from karpenter.api.jobs import Job
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
+from karpenter.api.overlay import NodeOverlay
+from karpenter.api.pod import PodTemplate
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.api.workloads import DaemonSet, Deployment, StatefulSet
 from karpenter.kube.errors import NotFound
 from karpenter.kube.patch import MergePatch
 from karpenter.simulation.wishes import (
+    AddBuffer,
     AddDaemon,
+    AddOverlay,
     AddPool,
     AddStateful,
     ChangeTemplate,
     DeleteNode,
     Deploy,
     Remove,
+    ResizeBuffer,
+    ResizePool,
     Rollout,
     RunJob,
     Scale,
@@ -44,7 +51,7 @@ async def grant(world: World, wish: Wish) -> None:
         return
 
 
-async def _grant(world: World, wish: Wish) -> None:  # noqa: C901  one case for every wish
+async def _grant(world: World, wish: Wish) -> None:  # noqa: C901, PLR0912  one case for every wish
     client = world.client
     match wish:
         case AddPool():
@@ -69,6 +76,16 @@ async def _grant(world: World, wish: Wish) -> None:  # noqa: C901  one case for 
         case ChangeTemplate(pool=pool, version=version):
             labels = {"spec": {"template": {"metadata": {"labels": {"version": str(version)}}}}}
             await client.patch(NodePool, pool, MergePatch(labels))
+        case ResizePool(pool=pool, replicas=replicas):
+            await client.patch(NodePool, pool, MergePatch({"spec": {"replicas": replicas}}))
+        case AddBuffer():
+            await client.create(PodTemplate, _template_body(wish), namespace=NAMESPACE)
+            await client.create(CapacityBuffer, _buffer_body(wish), namespace=NAMESPACE)
+        case ResizeBuffer(name=name, replicas=replicas):
+            change = MergePatch({"spec": {"replicas": replicas}})
+            await client.patch(CapacityBuffer, name, change, namespace=NAMESPACE)
+        case AddOverlay():
+            await client.create(NodeOverlay, _overlay_body(wish))
         case DeleteNode(pick=pick, claim=claim):
             names = sorted(world.mirror.claims if claim else world.mirror.nodes)
             if names:
@@ -106,6 +123,10 @@ def pool_body(wish: AddPool, node_class: Mapping[str, str]) -> Plain:
         # Only pods that ask for it come here, so that what is pending can be told from what is impossible.
         template["taints"] = [{"key": "pool", "value": wish.name, "effect": "NoSchedule"}]
         spec["limits"] = {"cpu": str(wish.cpu_limit)}
+    if wish.node_limit:
+        spec["limits"] = {"nodes": str(wish.node_limit)}
+    if wish.replicas is not None:
+        spec["replicas"] = wish.replicas
     return {"metadata": {"name": wish.name}, "spec": spec}
 
 
@@ -138,6 +159,21 @@ def deployment_body(wish: Deploy) -> Plain:
         "metadata": {"name": wish.name},
         "spec": {"replicas": wish.replicas, "selector": {"matchLabels": labels}, "template": template},
     }
+
+
+def _template_body(wish: AddBuffer) -> Plain:
+    return {"metadata": {"name": wish.name}, "template": {"spec": _pod(wish.milli, 64, grace=0)}}
+
+
+def _buffer_body(wish: AddBuffer) -> Plain:
+    spec = {"podTemplateRef": {"name": wish.name}, "replicas": wish.replicas}
+    return {"metadata": {"name": wish.name}, "spec": spec}
+
+
+def _overlay_body(wish: AddOverlay) -> Plain:
+    everything = [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]
+    spec = {"requirements": everything, "priceAdjustment": f"{wish.percent:+d}%", "weight": wish.weight}
+    return {"metadata": {"name": wish.name}, "spec": spec}
 
 
 def _budget_body(wish: Deploy) -> Plain:

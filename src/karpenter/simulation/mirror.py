@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from karpenter.api.buffer import CapacityBuffer
 from karpenter.api.meta import Resource
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
+from karpenter.api.overlay import NodeOverlay
 from karpenter.api.pod import Pod
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.kube.target import target_of
@@ -32,6 +34,8 @@ _KINDS: Final[dict[str, type[Resource]]] = {
     "nodeclaims.karpenter.sh": NodeClaim,
     "nodepools.karpenter.sh": NodePool,
     "poddisruptionbudgets.policy": PodDisruptionBudget,
+    "capacitybuffers.autoscaling.x-k8s.io": CapacityBuffer,
+    "nodeoverlays.karpenter.sh": NodeOverlay,
 }
 
 
@@ -50,7 +54,7 @@ class Wrote(msgspec.Struct, frozen=True):
 
 
 class Mirror:
-    """All nodes, claims, pods, pools and disruption budgets."""
+    """All nodes, claims, pods and pools, and everything else that rules ask for."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -62,12 +66,16 @@ class Mirror:
         self.claims: dict[str, NodeClaim] = {}
         self.pools: dict[str, NodePool] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
+        self.buffers: dict[str, CapacityBuffer] = {}
+        self.overlays: dict[str, NodeOverlay] = {}
         self._of: dict[str, dict[str, Any]] = {
             "nodes": self.nodes,
             "pods": self.pods,
             "nodeclaims.karpenter.sh": self.claims,
             "nodepools.karpenter.sh": self.pools,
             "poddisruptionbudgets.policy": self.budgets,
+            "capacitybuffers.autoscaling.x-k8s.io": self.buffers,
+            "nodeoverlays.karpenter.sh": self.overlays,
         }
         self.writes = 0
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from karpenter.simulation.mishaps import Mishap
     from karpenter.simulation.wire import Trouble
 
-Severity: TypeAlias = Literal["none", "some", "many"]
+Severity: TypeAlias = Literal["none", "some", "many", "dense"]
 
-_EVERY: Final[dict[str, float]] = {"some": 300.0, "many": 75.0}
+_EVERY: Final[dict[str, float]] = {"some": 300.0, "many": 75.0, "dense": 30.0}
 """Seconds between two mishaps, on average."""
 
 _WATCHED: Final = ("pods", "nodes", "nodeclaims", "nodepools")

@@ -137,6 +137,16 @@ class SilenceNode(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=Tru
         return f"node number {self.pick:.2f} is silent for {self.seconds:.0f} s"
 
 
+class BreakNode(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """A node breaks: it says so, and never works again."""
+
+    pick: float
+
+    def __str__(self) -> str:
+        """Return the mishap as a line."""
+        return f"node number {self.pick:.2f} breaks for good"
+
+
 class Drift(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
     """A machine is not what its class asks for any longer."""
 

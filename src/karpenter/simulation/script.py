@@ -15,6 +15,7 @@ import msgspec
 from karpenter.simulation.aws.misfortune import aws_mishaps
 from karpenter.simulation.aws.places import moved
 from karpenter.simulation.demand import wishes
+from karpenter.simulation.gated import Gated, gated
 from karpenter.simulation.misfortune import mishaps
 from karpenter.simulation.mishaps import Mishap
 from karpenter.simulation.wishes import Wish
@@ -58,6 +59,8 @@ def write(
     seconds = hours * 3600
     steps: list[Step] = [*wishes(_dice(seed, "wishes"), seconds, machines)]
     steps += mishaps(_dice(seed, "mishaps"), seconds, severity)
+    behind = gated(_dice(seed, "gates"), seconds, severity) if provider == "kwok" else Gated()
+    steps += behind.steps
     if provider == "aws":
         steps = [moved(step) for step in steps]
         steps += aws_mishaps(_dice(seed, "aws"), seconds, severity)
@@ -67,7 +70,7 @@ def write(
         machines=machines,
         provider=provider,
         steps=tuple(sorted(steps, key=lambda step: step.at)),
-        settings=_settings(_dice(seed, "settings")),
+        settings=_settings(_dice(seed, "settings")) | _open(behind.gates),
     )
 
 
@@ -77,6 +80,11 @@ def _settings(chance: Random) -> dict[str, str]:
         "packing-policy": chance.choice(("greedy",) * 5 + ("price",)),
         "consolidation-strategy": chance.choice(("global", "global", "classic")),
     }
+
+
+def _open(gates: tuple[str, ...]) -> dict[str, str]:
+    """Return the setting that opens gates; nothing where all are as ever."""
+    return {"feature-gates": ",".join(f"{name}=true" for name in gates)} if gates else {}
 
 
 def _dice(seed: int, about: str) -> Random:

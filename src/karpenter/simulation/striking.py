@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karpenter.simulation.mishaps import (
     BadCalls,
+    BreakNode,
     Crash,
     CutWatches,
     HoldWatches,
@@ -46,6 +47,8 @@ class Fate:
                 return
             case SilenceNode(pick=pick, seconds=seconds):
                 self._silence(pick, seconds)
+            case BreakNode(pick=pick):
+                self._break(pick)
             case CutWatches(forgotten=forgotten):
                 if forgotten:
                     world.cluster.server.store.compact()
@@ -96,6 +99,14 @@ class Fate:
             self._world.cluster.fleet.make(name, "silent")
             self._silent.add(name)
             self._later(seconds, lambda: self._revive(name))
+
+    def _break(self, pick: float) -> None:
+        fleet, nodes = self._world.cluster.fleet, self._world.mirror.nodes
+        names = sorted(nodes.keys() & fleet.nodes)
+        if names:
+            name = names[int(pick * len(names))]
+            fleet.make(name, "unready")
+            self._world.broken.add(nodes[name].spec.provider_id)
 
     def _revive(self, name: str) -> None:
         fleet = self._world.cluster.fleet

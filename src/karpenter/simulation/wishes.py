@@ -33,6 +33,12 @@ class AddPool(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
     cpu_limit: int = 0
     """Cores that the pool's machines may have together; 0 for no limit."""
 
+    replicas: int | None = None
+    """How many machines it always has; None for as many as pods need."""
+
+    node_limit: int = 0
+    """How many machines it may have; 0 for no limit."""
+
     expire_after: str = "Never"
     grace: str = ""
     """The terminationGracePeriod of its machines."""
@@ -42,6 +48,8 @@ class AddPool(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
     def __str__(self) -> str:
         """Return the wish as a line."""
         limit = f", at most {self.cpu_limit} cores" if self.cpu_limit else ""
+        limit += f", always {self.replicas} machines" if self.replicas is not None else ""
+        limit += f", at most {self.node_limit} machines" if self.node_limit else ""
         grace = f", grace {self.grace}" if self.grace else ""
         budgets = " and ".join(self.budgets) or "none"
         return (
@@ -183,3 +191,49 @@ class ChangeTemplate(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=Tr
     def __str__(self) -> str:
         """Return the wish as a line."""
         return f"change the template of pool {self.pool}"
+
+
+class ResizePool(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Change how many machines a static pool has."""
+
+    pool: str
+    replicas: int
+
+    def __str__(self) -> str:
+        """Return the wish as a line."""
+        return f"let pool {self.pool} have {self.replicas} machines"
+
+
+class AddBuffer(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Ask for room for pods that do not exist yet."""
+
+    name: str
+    replicas: int
+    milli: int
+
+    def __str__(self) -> str:
+        """Return the wish as a line."""
+        return f"create buffer {self.name}: {self.replicas} x {self.milli}m"
+
+
+class ResizeBuffer(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Ask for more room, or for less."""
+
+    name: str
+    replicas: int
+
+    def __str__(self) -> str:
+        """Return the wish as a line."""
+        return f"let buffer {self.name} be for {self.replicas} pods"
+
+
+class AddOverlay(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Say that everything costs more, or less, than the cloud says."""
+
+    name: str
+    percent: int
+    weight: int = 1
+
+    def __str__(self) -> str:
+        """Return the wish as a line."""
+        return f"create overlay {self.name}: prices {self.percent:+d} %, weight {self.weight}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from karpenter.simulation.misfortune import Severity
     from karpenter.simulation.mishaps import Mishap
 
-_EVERY: Final[dict[str, float]] = {"some": 300.0, "many": 75.0}
+_EVERY: Final[dict[str, float]] = {"some": 300.0, "many": 75.0, "dense": 30.0}
 _TROUBLES: Final[tuple[Trouble, ...]] = (
     "throttled",
     "throttled",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from karpenter.simulation.rules.budgets import Budgets
 from karpenter.simulation.rules.exchange import Exchange
+from karpenter.simulation.rules.gated import Repair, Room, Sizes, Word
 from karpenter.simulation.rules.leaving import Leaving
 from karpenter.simulation.rules.limits import Limits
 from karpenter.simulation.rules.ownership import Ownership
@@ -28,6 +29,10 @@ RULES: tuple[type[Rule], ...] = (
     Protection,
     Exchange,
     Pace,
+    Sizes,
+    Room,
+    Word,
+    Repair,
 )
 
 
