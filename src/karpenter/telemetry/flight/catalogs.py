@@ -101,6 +101,9 @@ class CatalogReader:
         )
         self._catalogs = {line.number: catalog}
 
+    def __contains__(self, number: object) -> bool:
+        return number in self._catalogs
+
     def __getitem__(self, number: int) -> Catalog:
         return self._catalogs[number]
 

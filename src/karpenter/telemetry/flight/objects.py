@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.core.state.store import Event
 
-_STRUCTS: Final = {kind.name: kind.struct for kind in ALL_KINDS}
+KINDS: Final = {kind.name: kind.struct for kind in ALL_KINDS}
+"""What objects are read as, by kind."""
+
 _KEPT: Final = ("kubernetes.io", "karpenter.sh", "k8s.aws", "kwok.sh", "x-k8s.io")
 _COPIES: Final = "kubectl.kubernetes.io"
 
@@ -50,7 +52,7 @@ def event_of(line: Seen | Lost | Classified | Unclassified) -> Event:
         case Unclassified(node_class=found):
             return Gone(found)
         case _:
-            item = msgspec.json.decode(line.object, type=_STRUCTS[line.kind])
+            item = msgspec.json.decode(line.object, type=KINDS[line.kind])
             return Put(item) if isinstance(line, Seen) else Gone(item)
 
 

@@ -40,7 +40,12 @@ QUESTIONS: Final[dict[str, Callable[..., Any]]] = {
 
 _STRUCTS: Final = {"options": Options, "policy": Policy, "rules": Rules}
 _SETS: Final = ("nominated", "buffered")
-_OTHERS: Final[dict[str, Any]] = {"promises": dict[str, Promise], "promised": dict[str, str], "surge": bool}
+_OTHERS: Final[dict[str, Any]] = {
+    "promises": dict[str, Promise],
+    "promised": dict[str, str],
+    "surge": bool,
+    "fullest_first": bool,
+}
 _COMMAND: Final = "command"
 _STOP: Final = "stop"
 

@@ -9,15 +9,17 @@ but not held against anybody.
 from __future__ import annotations
 
 from datetime import datetime
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from karpenter.api.wire import explain
 from karpenter.core.state.store import Store
 from karpenter.telemetry.flight.catalogs import CatalogReader
-from karpenter.telemetry.flight.lines import DECODER, FORMAT, Answered, Asked, Begun, Done, Sold
-from karpenter.telemetry.flight.objects import event_of
-from karpenter.telemetry.flight.questions import Origin, call_of, origin_of, outcome_of
+from karpenter.telemetry.flight.lines import DECODER, FORMAT, Answered, Asked, Begun, Done, Lost, Seen, Sold
+from karpenter.telemetry.flight.objects import KINDS, event_of
+from karpenter.telemetry.flight.questions import QUESTIONS, Origin, call_of, origin_of, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -93,8 +95,13 @@ class Replay:
         try:
             line = DECODER.decode(text)
             yield from self._read(line, number)
-        except (msgspec.DecodeError, KeyError, IndexError, UnicodeDecodeError) as error:
-            raise Unreadable(number, f"{type(error).__name__}: {error}") from error
+        except msgspec.ValidationError as error:
+            place, problem = explain(str(error))
+            raise Unreadable(number, f"{place}: {problem}" if place else problem) from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Unreadable(number, "this is not JSON") from error
+        except (KeyError, IndexError) as error:
+            raise Unreadable(number, f"something is missing that it refers to ({error})") from error
 
     def _read(self, line: Line, number: int) -> Iterator[Replayed]:
         match line:
@@ -104,14 +111,29 @@ class Replay:
                 raise Unreadable(number, "a record begins with what it is, and this does not")
             case Sold():
                 self._catalogs.read(line)
+            case _ if problem := self._problem(line):
+                raise Unreadable(number, problem)
             case Asked():
-                self._ask(line, self._store)
+                self._ask(line, self._store, number)
             case Answered():
                 yield self._compare(line)
             case Done():
                 return
             case _:
                 self._store.apply(event_of(line))
+
+    def _problem(self, line: Line) -> str:
+        """Return what a line refers to that is not there; nothing where all is."""
+        match line:
+            case Asked(catalog=catalog) if catalog not in self._catalogs:
+                return f"what was sold is not in the record (catalogue {catalog})"
+            case Asked(question=question) if question not in QUESTIONS:
+                return f"nobody knows the question {question}"
+            case Answered(number=asked) if asked not in self._answers:
+                return f"it answers decision {asked}, which was not asked for"
+            case Seen(kind=kind) | Lost(kind=kind) if kind not in KINDS:
+                return f"nobody knows the kind {kind}"
+        return ""
 
     def _begin(self, line: Begun, number: int) -> None:
         if line.format != FORMAT:
@@ -120,7 +142,7 @@ class Replay:
         self._store = Store(serves=line.serves)
         self._catalogs = CatalogReader()
 
-    def _ask(self, line: Asked, store: Store) -> None:
+    def _ask(self, line: Asked, store: Store, number: int) -> None:
         store.unmark(store.marked)
         store.mark(line.marked)
         origin = origin_of(line.given)
@@ -135,6 +157,10 @@ class Replay:
             line.given,
             command=self._commands[origin] if origin is not None else None,
         )
+        try:
+            signature(call).bind(now=line.now)
+        except TypeError as error:
+            raise Unreadable(number, f"the question {line.question} is not whole: {error}") from error
         result = call(now=line.now)
         if commands := getattr(result, "commands", ()):
             self._commands = {Origin(line.number, place): each for place, each in enumerate(commands)}

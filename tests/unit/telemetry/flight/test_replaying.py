@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BEGUN = b'{"line":"begun","format":1,"version":"0.0.1","at":"2025-01-01T00:00:00Z","serves":[]}\n'
+SOLD = (
+    b'{"line":"sold","number":1,"new":[],"types":[],"by_pool":{},'
+    b'"rest":{"well_known":[],"restricted_domains":[],"reservation_label":""}}\n'
+)
 ASKED = (
     b'{"line":"asked","number":1,"question":"provision",'
     b'"now":"2025-01-01T00:00:00Z","catalog":1,"given":{}}\n'
@@ -24,21 +28,48 @@ ASKED = (
     ("lines", "problem"),
     [
         pytest.param([], "line 1: there is nothing in the record", id="nothing"),
-        pytest.param([b"hello\n"], "line 1: DecodeError", id="text"),
-        pytest.param([b'{"line":"thought"}\n'], "line 1: ValidationError", id="a line of another sort"),
+        pytest.param([b"hello\n"], "line 1: this is not JSON", id="text"),
+        pytest.param(
+            [b'{"line":"thought"}\n'], "line 1: line: invalid value 'thought'", id="a line of another sort"
+        ),
         pytest.param([ASKED], "line 1: a record begins with what it is", id="no beginning"),
         pytest.param(
             [BEGUN.replace(b":1,", b":9,")], "a record of format 9; this version reads 1", id="newer"
         ),
-        pytest.param([BEGUN, ASKED], "line 2: KeyError", id="a catalogue that is not there"),
         pytest.param(
-            [BEGUN, b'{"line":"seen","kind":"Dragon","object":{}}\n'], "line 2: KeyError", id="no such kind"
+            [BEGUN, ASKED],
+            "line 2: what was sold is not in the record \\(catalogue 1\\)",
+            id="a catalogue that is not there",
         ),
         pytest.param(
-            [BEGUN, b'{"line":"seen","kind":"Pod","object":{"spec":7}}\n'], "line 2: Validation", id="no pod"
+            [BEGUN, SOLD, ASKED.replace(b"provision", b"wonder")],
+            "line 3: nobody knows the question wonder",
+            id="a question that nobody asks",
         ),
         pytest.param(
-            [BEGUN, b'{"line":"answered","number":3,"outcome":{}}\n'], "line 2: KeyError", id="no question"
+            [BEGUN, SOLD, ASKED],
+            "line 3: the question provision is not whole: missing a required argument: 'options'",
+            id="half a question",
+        ),
+        pytest.param(
+            [BEGUN, SOLD.replace(b'"types":[]', b'"types":[4]')],
+            "line 2: something is missing that it refers to",
+            id="a type that is not there",
+        ),
+        pytest.param(
+            [BEGUN, b'{"line":"seen","kind":"Dragon","object":{}}\n'],
+            "line 2: nobody knows the kind Dragon",
+            id="no such kind",
+        ),
+        pytest.param(
+            [BEGUN, b'{"line":"seen","kind":"Pod","object":{"spec":7}}\n'],
+            "line 2: spec: expected object, got int",
+            id="no pod",
+        ),
+        pytest.param(
+            [BEGUN, b'{"line":"answered","number":3,"outcome":{}}\n'],
+            "line 2: it answers decision 3, which was not asked for",
+            id="no question",
         ),
     ],
 )
