@@ -48,6 +48,7 @@ async def test_what_metrics_show(world: World) -> None:
     assert total(shown, "karpenter_pods_state", phase="Running", managed="true") == 10
     assert total(shown, "karpenter_nodes_total_pod_requests", resource_type="cpu") == 10
     assert total(shown, "karpenter_nodes_allocatable", resource_type="cpu", managed="true") > 10
+    assert total(shown, "karpenter_nodes_allocatable", resource_type="cpu", instance_family="") == 0
     assert 0 < total(shown, "karpenter_cluster_utilization_percent", resource_type="cpu") <= 100
     assert total(shown, "karpenter_nodepools_limit", resource_type="cpu") == 100
     assert 0 < total(shown, "karpenter_nodepools_usage", resource_type="cpu") <= 100

@@ -6,6 +6,7 @@ typing error there would silently match nothing. The definitions state this as r
 validation reads the same table.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -91,6 +92,13 @@ ALL_LABEL_RULES = labels.LabelRules(
     restricted_domains=frozenset(domain.name for domain in DOMAINS),
 )
 """The label rules of the core with those of every provider we ship; for checks without a provider at hand."""
+
+
+def well_known_to(groups: Iterable[str]) -> frozenset[str]:
+    """Return the labels that nodes of some providers have, who are known by the groups of their classes."""
+    wanted = {labels.GROUP, *groups}
+    return labels.WELL_KNOWN_LABELS.union(*(each.known for each in DOMAINS if each.name in wanted))
+
 
 _DOMAIN = "find('^([^/]+)')"
 _FEW = 4

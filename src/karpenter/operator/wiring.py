@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from karpenter.api.domains import ALL_LABEL_RULES
+from karpenter.api.domains import ALL_LABEL_RULES, well_known_to
 from karpenter.base.aio.backoff import Backoff
 from karpenter.base.aio.batch import Window
 from karpenter.base.aio.bucket import TokenBucket
@@ -106,7 +106,10 @@ class Operator:
         self.store = Store(serves=((each.group, each.kind) for each in cloud.node_classes))
         self.metrics = Metrics(
             clock=clock,
-            labels=ProviderLabels(node_classes=tuple(each.label for each in cloud.node_classes)),
+            labels=ProviderLabels(
+                well_known=well_known_to(each.group for each in cloud.node_classes),
+                node_classes=tuple(each.label for each in cloud.node_classes),
+            ),
             also=cloud.metrics if isinstance(cloud, HasChores) else (),
             process=parts.process_metrics,
         )
