@@ -21,9 +21,11 @@ from karpenter.api.node import Node
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.base.aio.batch import Batcher
+from karpenter.core.announcements import listing
 from karpenter.core.provisioning.claims import over_limit
 from karpenter.core.provisioning.decide import provision, told
 from karpenter.core.provisioning.demand import is_provisionable
+from karpenter.core.provisioning.hindrances import Told
 from karpenter.core.provisioning.promises import Promise
 from karpenter.core.scheduling.intake.buffers import is_virtual
 from karpenter.core.scheduling.intake.pools import usage
@@ -34,6 +36,7 @@ from karpenter.telemetry.metrics import scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from karpenter.api.meta import Resource
     from karpenter.base.aio.batch import Window
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.intake.intake import Policy
     from karpenter.core.scheduling.problem import Options
     from karpenter.core.state.store import Event, Store
-    from karpenter.core.state.view import NodeClass
+    from karpenter.core.state.view import ClusterView, NodeClass
     from karpenter.telemetry.metrics import Metrics
 
 log = structlog.stdlib.get_logger(__name__)
@@ -107,6 +110,7 @@ class Provisioner:
         """The search for places that is under way."""
 
         self._promises: dict[str, Promise] = {}
+        self._hindrances = Told()
         self._listeners: list[Callable[[Decision], None]] = []
 
     def subscribe(self, listener: Callable[[Decision], None]) -> None:
@@ -170,6 +174,7 @@ class Provisioner:
             for key, each in self._promises.items()
             if key in view.pods and each.claim in view.claims
         }
+        self._tell_hindrances(view, now)
         self.search = Search(f"{self.decisions:08x}", len(self._waiting), started)
         try:
             decision = await self._worker.run(
@@ -194,6 +199,14 @@ class Provisioner:
         self._promises |= {key: Promise(claim, now) for key, claim in decision.coming.items()}
         await self._performer.perform(decision.effects)
         await asyncio.gather(*(self._create(each) for each in decision.claims))
+
+    def _tell_hindrances(self, view: ClusterView, now: datetime) -> None:
+        """Say, once a day for each pod, which wishes may keep machines from being consolidated."""
+        if self._options.preferences == "Ignore":
+            return
+        waiting = (view.pods.get(key) for kind, key in self._waiting if kind is Pod)
+        for wish, pods in self._hindrances.news((pod for pod in waiting if pod is not None), now).items():
+            log.info("pods.hard_to_consolidate", pods=listing(pods), count=len(pods), because=wish)
 
     async def _create(self, effect: CreateClaim) -> None:
         """Create one claim, if its pool is still there and within its limits."""

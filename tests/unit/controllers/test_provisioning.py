@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from karpenter.base.aio.batch import Window
 from karpenter.base.aio.tasks import Supervisor
@@ -105,6 +106,21 @@ def test_a_waiting_pod_gets_a_claim() -> None:
     assert told == ["Nominated"]
     assert stage.metrics[scheduler.SCHEDULING_DURATION].count(controller="provisioner") == 1
     assert stage.provisioner.search is None
+
+
+def test_wishes_that_hinder_consolidation_are_told_once() -> None:
+    """A pod that would rather be spread is told of at its first decision, and not at the ones after it."""
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+
+    async def happens(stage: Stage) -> None:
+        del stage
+        await asyncio.sleep(25)
+
+    with capture_logs() as logs:
+        play(happens, waiting(topologySpreadConstraints=[spread], **ASKS))
+
+    told = [each for each in logs if each["event"] == "pods.hard_to_consolidate"]
+    assert [(each["count"], each["because"]) for each in told] == [(1, "they would rather be spread")]
 
 
 def test_a_claim_without_a_machine_holds_up_the_next_decision() -> None:
