@@ -44,8 +44,6 @@ AWS_WITHIN = 90.0
 """Seconds that it has in addition where an AWS comes with it, all of whose offerings are looked at."""
 
 _LINES_OF_LOG = 5
-_LEFT_RUNNING: list[subprocess.Popen[bytes]] = []
-"""Processes that are meant to outlive us: held, so that nobody complains that they were forgotten."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -343,7 +341,7 @@ def _start_in_background(options: list[str], notice: Notice, *, within: float) -
     while time.monotonic() < deadline:
         facts = notice.read()
         if facts is not None:
-            _LEFT_RUNNING.append(process)
+            process.returncode = 0  # it is meant to outlive us: nobody waits for it
             return facts
         if process.poll() is not None:
             break
