@@ -19,13 +19,13 @@ from karpenter.core.model.ports import first_clash
 from karpenter.core.scheduling.bins import Claims, Nodes
 from karpenter.core.scheduling.choices import Choices
 from karpenter.core.scheduling.devices.allocator import Allocator
-from karpenter.core.scheduling.domains import Kind
 from karpenter.core.scheduling.limits import ledgers
 from karpenter.core.scheduling.moves import Moves
 from karpenter.core.scheduling.nodekinds import NodeKinds, asked_keys
 from karpenter.core.scheduling.scarce import Reservations, falls_short, fitting, footing, variety
 from karpenter.core.scheduling.shelf import amounts_of
 from karpenter.core.scheduling.states import State, States
+from karpenter.core.scheduling.tallies import Tallies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,10 +76,8 @@ class Run:
         self.devices = Allocator(world, self.states, problem.nodes) if world is not None else None
         self._ports: dict[int, tuple[HostPort, ...]] = {}
         self._volumes: dict[int, dict[str, frozenset[str]]] = {}
-        self._pending: dict[int, dict[Group, int]] = {}
-        self._counting: dict[int, tuple[Group, ...]] = {}
+        self._tallies = Tallies(self.topology, problem.nodes)
         self._choices: dict[int, Choices] = {}
-        self._admits: dict[tuple[int, Group], bool] = {}
         self.stop = problem.options.stop or (lambda: False)
         self.is_complete = True
         """Whether every pod was looked at."""
@@ -120,15 +118,7 @@ class Run:
         if self.devices is not None and each.devices:
             self.devices.commit(each, node, None, ())
         self._record(wish, node, count)
-        labels = self.problem.nodes[node].labels
-        place = self.problem.nodes[node]
-        for group in self.counting(wish):
-            if not self.topology.admits_node(group, place):
-                continue
-            if group.by_host:
-                group.hosts.add(node, count)
-            elif group.key in labels:
-                group.add(labels[group.key], count)
+        self._tallies.on_node(wish, node, count)
         if each.volumes.claims:
             held = self._volumes_on(node)
             for driver, claims in each.volumes.claims.items():
@@ -180,15 +170,7 @@ class Run:
             ledger.take(claim, self._footing(claim))
         number = self.nodes.count + claim
         self._record(wish, number, count)
-        for group in self.counting(wish):
-            if not self._admitted(state, group):
-                continue
-            if group.by_host:
-                group.hosts.add(number, count)
-            else:
-                self._count_domain(group, claim, state, count)
-        if changed and claim in self._pending:
-            self._settle(claim, state)
+        self._tallies.on_claim(wish, claim, state, count, changed=changed)
 
     def opening(self, wish: Wish, template: Template) -> Opening | None:
         """Return how a new claim of a template for a pod would start, or None when it cannot."""
@@ -283,11 +265,7 @@ class Run:
 
     def counting(self, wish: Wish) -> tuple[Group, ...]:
         """Return the groups that count the pods of a wish."""
-        manner = wish.of.manner
-        found = self._counting.get(manner.number)
-        if found is None:
-            found = self._counting[manner.number] = self.topology.counting(manner)
-        return found
+        return self._tallies.groups(wish)
 
     def _record(self, wish: Wish, number: int, count: int) -> None:
         self.moves.add(wish, number, count)
@@ -367,31 +345,6 @@ class Run:
         if self.devices is None or not wish.of.devices or state is None:
             return state
         return self.devices.narrowed(wish.of, number, state, total)
-
-    def _count_domain(self, group: Group, claim: int, state: State, count: int) -> None:
-        domains = state.domains(group.key)
-        if group.kind in {Kind.APART, Kind.KEPT_OFF}:
-            for domain in domains or ():
-                group.add(domain, count)
-        elif domains is not None and len(domains) == 1:
-            group.add(next(iter(domains)), count)
-        else:
-            waiting = self._pending.setdefault(claim, {})
-            waiting[group] = waiting.get(group, 0) + count
-
-    def _settle(self, claim: int, state: State) -> None:
-        """Count the pods of a claim in the groups whose domain is settled by now."""
-        waiting = self._pending[claim]
-        for group in list(waiting):
-            domains = state.domains(group.key)
-            if domains is not None and len(domains) == 1:
-                group.add(next(iter(domains)), waiting.pop(group))
-
-    def _admitted(self, state: State, group: Group) -> bool:
-        key = (state.number, group)
-        if key not in self._admits:
-            self._admits[key] = self.topology.admits(group, state.requirements, state.template.pool.taints)
-        return self._admits[key]
 
     def _ports_on(self, number: int) -> tuple[HostPort, ...]:
         if number not in self._ports:
