@@ -13,7 +13,6 @@ import msgspec
 
 # The groups of our kinds.
 GROUP = "karpenter.sh"
-COMPATIBILITY_GROUP = "compatibility.karpenter.sh"
 
 # Labels of nodes and claims.
 NODEPOOL = "karpenter.sh/nodepool"
@@ -54,7 +53,6 @@ MIN_VALUES_RELAXED = "karpenter.sh/nodeclaim-min-values-relaxed"
 REQUESTED_DRA_DRIVERS = "karpenter.sh/requested-dra-drivers"
 PRICE_OVERLAY_APPLIED = "karpenter.sh/price-overlay-applied"
 CAPACITY_OVERLAY_APPLIED = "karpenter.sh/capacity-overlay-applied"
-PROVIDER_COMPATIBILITY = "compatibility.karpenter.sh/provider"
 BUFFER_FAKE_POD = "karpenter.sh/capacity-buffer-fake-pod"
 BUFFER_NAME = "karpenter.sh/capacity-buffer-name"
 BUFFER_NAMESPACE = "karpenter.sh/capacity-buffer-namespace"
@@ -89,9 +87,6 @@ NODES = "nodes"
 
 WELL_KNOWN_LABELS = frozenset({NODEPOOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD})
 """Labels a template need not define for pods to ask for them."""
-
-WELL_KNOWN_OFFERING_LABELS = frozenset({ZONE, CAPACITY_TYPE})
-"""Well-known labels on which offerings of one instance type differ."""
 
 WELL_KNOWN_VALUES: Mapping[str, frozenset[str]] = MappingProxyType({CAPACITY_TYPE: CAPACITY_TYPES})
 """The values of labels whose values are all known."""
