@@ -250,6 +250,21 @@ def test_pods_may_be_forced_when_their_time_is_over() -> None:
     assert found(Protection, scene) == []
 
 
+def test_pods_of_nodes_that_are_gone_run_no_longer() -> None:
+    """What was on a machine that is gone is not protected by anything; what waits for one is."""
+
+    def gone(world: World, rule: Rule) -> None:
+        rule.wrote(Wrote(pod(world, "web", on="gone", kept=True), pod(world, "web", leaving=True)))
+        rule.called(*asked("DELETE", PODS))
+
+    def waiting(world: World, rule: Rule) -> None:
+        rule.wrote(Wrote(pod(world, "web", kept=True), pod(world, "web", leaving=True)))
+        rule.called(*asked("DELETE", PODS))
+
+    assert found(Protection, gone) == []
+    assert len(found(Protection, waiting)) == 2
+
+
 def test_nothing_spins() -> None:
     """The same write, hundreds of times in a moment, is a dead loop."""
 

@@ -85,9 +85,11 @@ class Protection(Rule):
                 )
 
     def _is_forced(self, pod: Pod) -> bool:
-        """Whether the pod's machine is broken, or the time that it has to drain is over, or nearly."""
+        """Whether the pod's machine is gone or broken, or its time to drain is over, or nearly."""
         node = self.mirror.nodes.get(pod.spec.node_name)
-        if node is not None and node.spec.provider_id in self.world.broken:
+        if (node is None and pod.spec.node_name) or (
+            node is not None and node.spec.provider_id in self.world.broken
+        ):
             return True
         claim = self.mirror.claim_of(node.spec.provider_id) if node is not None else None
         if claim is None or claim.spec.termination_grace_period is None:
