@@ -106,8 +106,7 @@ def suite() -> Table:
         "wall time; cluster, operator and client are three processes on one machine and talk over HTTP",
         "machines take 1 s to launch and 0.2 s to report; batching waits 1 s for more pods, as by default",
         "half of the pods ask for 900m and 3100Mi, half for 3500m and 28Gi",
-        "more machines than the first decision plans (141): the scheduler mixes small and large pods otherwise"
-        " than the plan, and what then fits nowhere gets machines of its own",
+        "the plan is 141 machines; the scheduler mixes pods otherwise, and what then fits nowhere gets more",
     )
     return Table("the operator", ("case", "measured", "goal"), rows, notes)
 
