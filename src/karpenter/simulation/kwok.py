@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from karpenter.kube.client import Client
     from karpenter.local.kubelet.fleet import Fleet
     from karpenter.simulation.mishaps import Mishap
+    from karpenter.simulation.rules.book import Ledger, Rule
     from karpenter.simulation.sky import Later
     from karpenter.simulation.wire import Wire
     from karpenter.simulation.world import World
@@ -117,6 +118,11 @@ class KwokSky:
             case _:
                 return False
         return True
+
+    def rules(self, ledger: Ledger) -> Sequence[Rule]:
+        """Return nothing: this cloud has no rules of its own."""
+        del ledger
+        return ()
 
     def relent(self) -> None:
         """Let everything be well from now on."""

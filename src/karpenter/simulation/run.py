@@ -72,7 +72,10 @@ class Life:
         )
         self.ledger = Ledger(self.world.clock)
         self.timeline = Timeline(self.world, narrate=narrate)
-        self.rules: list[Rule] = all_rules(self.world, self.ledger)
+        self.rules: list[Rule] = [
+            *all_rules(self.world, self.ledger),
+            *self.world.sky.rules(self.ledger),
+        ]
         for rule in self.rules:
             self.world.mirror.subscribe(rule.wrote)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
     from karpenter.kube.client import Client
     from karpenter.simulation.mishaps import Mishap
+    from karpenter.simulation.rules.book import Ledger, Rule
     from karpenter.simulation.wire import Wire
     from karpenter.simulation.world import World
 
@@ -72,6 +73,10 @@ class Sky(Protocol):
 
     def strike(self, mishap: Mishap, later: Later) -> bool:
         """Let a mishap happen that is about the cloud; return whether it was."""
+        ...
+
+    def rules(self, ledger: Ledger) -> Sequence[Rule]:
+        """Return what must hold in this cloud beside what must hold in all."""
         ...
 
     def relent(self) -> None:

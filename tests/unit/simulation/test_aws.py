@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from karpenter.api.nodeclaim import NodeClaim, NodeClaimStatus
 from karpenter.base.aio.virtual import VirtualClock, run_virtual
 from karpenter.cloud.aws.refusals import NoAnswer, Refused
 from karpenter.cloud.errors import Throttled
@@ -16,10 +18,14 @@ from karpenter.local.aws.inprocess import AwsInProcess
 from karpenter.local.aws.site import Site
 from karpenter.simulation.aws.line import Line
 from karpenter.simulation.aws.misfortune import aws_mishaps
+from karpenter.simulation.aws.paid import Paid
 from karpenter.simulation.aws.places import ZONES, moved
 from karpenter.simulation.aws.weather import Weather
+from karpenter.simulation.mirror import Wrote
 from karpenter.simulation.mishaps import SellOut
+from karpenter.simulation.rules.book import Ledger
 from karpenter.simulation.script import write
+from karpenter.simulation.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -161,3 +167,26 @@ def test_lives_move_to_the_zones_of_aws() -> None:
     assert step.zone == ZONES[0]
     assert {type(each) for each in there.steps} < {type(each) for each in here.steps}
     assert not any(getattr(each, "zone", "").startswith("test-") for each in here.steps)
+
+
+@pytest.mark.parametrize(
+    ("contested", "lag", "found"),
+    [
+        pytest.param(0.0, 4.0, ["machine i-2 was launched, and is that of no claim"], id="nobody had it"),
+        pytest.param(60.0, 0.0, [], id="two operators led"),
+        pytest.param(0.0, 15.0, [], id="EC2 hid it for too long"),
+    ],
+)
+def test_nothing_is_paid_for_in_vain(contested: float, lag: float, found: list[str]) -> None:
+    """A machine that never was that of a claim is told, where there is no excuse for it."""
+
+    async def main() -> list[str]:
+        world = World(seed=1)
+        world.contested_until = contested
+        sky: Any = SimpleNamespace(launched=["i-1", "i-2"], longest_lag=lag)
+        rule = Paid(world, Ledger(world.clock), sky)
+        had = NodeClaim(status=NodeClaimStatus(provider_id="aws:///us-west-2a/i-1"))
+        rule.wrote(Wrote(None, had))
+        return list(rule.unrest())
+
+    assert run_virtual(main()) == found

@@ -21,7 +21,7 @@ from karpenter.cloud.surroundings import Surroundings
 from karpenter.local.aws.account import Shelf
 from karpenter.local.aws.account import Trouble as Shortage
 from karpenter.local.aws.commands import Impair, Interrupt, Kill, Rebalance, ReleaseAmi, Retire
-from karpenter.local.aws.happenings import Doomed
+from karpenter.local.aws.happenings import Doomed, Launched
 from karpenter.local.aws.inprocess import AwsInProcess
 from karpenter.local.aws.inventory import Inventory
 from karpenter.local.aws.mail import post
@@ -31,6 +31,7 @@ from karpenter.local.aws.site import Site, prepare
 from karpenter.operator.doors import Objects
 from karpenter.simulation.aws.line import Line
 from karpenter.simulation.aws.mishaps import Ail, BadAws, BadPost, HideInstances, Rubbish, RunShort
+from karpenter.simulation.aws.paid import Paid
 from karpenter.simulation.aws.places import REGION
 from karpenter.simulation.aws.weather import Weather
 from karpenter.simulation.mishaps import BadCloud, BadLaunch, Drift, LoseMachine, SellOut
@@ -44,8 +45,10 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
     from karpenter.kube.client import Client
     from karpenter.local.aws.commands import Command
+    from karpenter.local.aws.happenings import Happening
     from karpenter.simulation.aws.weather import Trouble
     from karpenter.simulation.mishaps import Mishap
+    from karpenter.simulation.rules.book import Ledger, Rule
     from karpenter.simulation.sky import Later
     from karpenter.simulation.wire import Wire
     from karpenter.simulation.world import World
@@ -95,6 +98,11 @@ class AwsSky:
         self._cores = {each.name: each.capacity["cpu"] for each in self.catalog.types}
         self.weather = Weather()
         self._lines: list[Line] = []
+        self.launched: list[str] = []
+        """Every instance that there ever was."""
+
+        self.longest_lag = 0.0
+        """For how long EC2 hid what it had launched, at most."""
 
     async def begin(self, world: World) -> None:
         """Build an account, let machines come and go there, and make a class of machines."""
@@ -103,6 +111,7 @@ class AwsSky:
         self._stack.callback(self.site.close)
         self._account = self.site.account
         self._inventory = Inventory(self._account)
+        self._account.subscribe(self._note)
         reach = Reach(cluster=CLUSTER, endpoint=f"https://{CLUSTER}.example", authority="c2ltdWxhdGlvbg==")
         self.site.serve(reach)
         self._room = await self._stack.enter_async_context(
@@ -148,6 +157,7 @@ class AwsSky:
                 self._spoil(mishap, later)
             case HideInstances(lag=lag, seconds=seconds):
                 self._account.lag = lag
+                self.longest_lag = max(self.longest_lag, lag)
                 later(seconds, lambda: setattr(self._account, "lag", 0.0))
             case BadPost(seconds=seconds):
                 self._account.post = self._dice(mishap)
@@ -163,6 +173,10 @@ class AwsSky:
                 return False
         return True
 
+    def rules(self, ledger: Ledger) -> Sequence[Rule]:
+        """Return what must hold on AWS."""
+        return [Paid(self._world, ledger, self)]
+
     def relent(self) -> None:
         """Let everything be well from now on."""
         self.weather.calm()
@@ -170,6 +184,10 @@ class AwsSky:
         self._account.post = None
         self._account.restock()
         self._room.setbacks.clear()
+
+    def _note(self, happening: Happening) -> None:
+        if isinstance(happening, Launched):
+            self.launched.append(happening.instance)
 
     def _run_short(self, mishap: SellOut | RunShort, later: Later) -> None:
         shelf = Shelf(zone=mishap.zone, capacity_type=getattr(mishap, "capacity_type", ""))
