@@ -248,17 +248,18 @@ def _purchases(run: Run, freedom: Mapping[int, NDArray[np.bool_]]) -> NDArray[np
     """Return the cheapest offering of every claim, by number in its universe."""
     count = run.claims.count
     bought = np.zeros(count, np.int64)
-    numbers = run.claims.state[:count]
-    for number in np.unique(numbers).tolist():
-        members = np.flatnonzero(numbers == number)
+    alike: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for claim, number in enumerate(run.claims.state[:count].tolist()):
         state = run.states.all[number]
-        if state.template.reserves or int(members[0]) in freedom:
-            for claim in members.tolist():
-                bought[claim] = _cheapest(state, ClaimFitting(run, claim, freedom.get(claim)).bits())
-            continue
+        if state.template.reserves:
+            bought[claim] = _cheapest(state, ClaimFitting(run, claim, freedom.get(claim)).bits())
+        else:
+            alike[number, id(freedom.get(claim))].append(claim)
+    for (number, _), members in alike.items():
+        state, allowed = run.states.all[number], freedom.get(members[0])
         for start in range(0, len(members), _CHUNK):
             some = members[start : start + _CHUNK]
-            bought[some] = _cheapest_of_many(state, run.claims.used[:, some])
+            bought[some] = _cheapest_of_many(state, run.claims.used[:, some], allowed)
     return bought
 
 
@@ -268,10 +269,14 @@ def _cheapest(state: State, bits: int) -> int:
     return int(candidates[universe.price[candidates].argmin()])
 
 
-def _cheapest_of_many(state: State, used: NDArray[np.int64]) -> NDArray[np.int64]:
+def _cheapest_of_many(
+    state: State, used: NDArray[np.int64], allowed: NDArray[np.bool_] | None
+) -> NDArray[np.int64]:
     """Return the cheapest offering with room, for many claims in one state (``used[resource, claim]``)."""
     universe = state.template.universe
     candidates = np.flatnonzero(universe.flags(state.bits))
+    if allowed is not None:
+        candidates = candidates[allowed[universe.owner[candidates]]]
     candidates = candidates[np.argsort(universe.price[candidates], kind="stable")]
     _, first = np.unique(universe.owner[candidates], return_index=True)
     candidates = candidates[np.sort(first)]  # the cheapest offering of each type, cheapest type first

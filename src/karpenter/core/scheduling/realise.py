@@ -133,7 +133,9 @@ class Realiser:
                 return
             item = int(np.where(fits, worth, -1.0).argmax())
             before = float(stock.count[item])
-            for part, count in stock.take(item, 1):
+            asked = demand.want[item] > 0
+            most = int((room[asked] / demand.want[item][asked]).min())
+            for part, count in stock.take(item, max(1, most)):
                 _, state = self._put(claim, state, item, part, count)
             open_[item] = stock.count[item] < before
 
