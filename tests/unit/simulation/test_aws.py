@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karpenter.api.nodeclaim import NodeClaim, NodeClaimStatus
+from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeClassReference
 from karpenter.base.aio.virtual import VirtualClock, run_virtual
 from karpenter.cloud.aws.refusals import NoAnswer, Refused
 from karpenter.cloud.errors import Throttled
@@ -185,7 +185,9 @@ def test_nothing_is_paid_for_in_vain(contested: float, lag: float, found: list[s
         world.contested_until = contested
         sky: Any = SimpleNamespace(launched=["i-1", "i-2"], longest_lag=lag)
         rule = Paid(world, Ledger(world.clock), sky)
-        had = NodeClaim(status=NodeClaimStatus(provider_id="aws:///us-west-2a/i-1"))
+        kind = NodeClassReference(group="karpenter.k8s.aws", kind="EC2NodeClass", name="default")
+        status = NodeClaimStatus(provider_id="aws:///us-west-2a/i-1")
+        had = NodeClaim(spec=NodeClaimSpec(node_class_ref=kind), status=status)
         rule.wrote(Wrote(None, had))
         return list(rule.unrest())
 
