@@ -168,7 +168,10 @@ def play(script: Script, *, settings: Mapping[str, str] | None = None, narrate: 
             return await life.live()
 
     with _few_collections():
-        return run_virtual(main())
+        outcome = run_virtual(main())
+    if script.provider == "aws":
+        gc.collect()  # an account leaves much behind that nothing else finds
+    return outcome
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from botocore.awsrequest import AWSResponse, HeadersDict
 from botocore.exceptions import ConnectionClosedError
-from moto.core.base_backend import BackendDict
+from moto.core.base_backend import AccountSpecificBackend, BackendDict
 from moto.moto_api._internal import mock_random
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.test import create_environ, run_wsgi_app
@@ -64,6 +64,8 @@ class AwsInProcess:
         services: list[Any] = BackendDict._instances  # type: ignore[misc]  # noqa: SLF001  it forgets all or none
         for service in services:
             service.pop(NUMBER, None)
+        remembered: Any = AccountSpecificBackend._generate_regions  # noqa: SLF001  it holds whoever asked
+        remembered.cache_clear()
 
     def account(self, *, region: str = DEFAULT_REGION, types: Iterable[str] | None = None) -> Account:
         """Return the account, empty but for what AWS itself has."""
