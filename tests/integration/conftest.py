@@ -1,7 +1,8 @@
 """Tests here run in virtual time, except modules that say ``REAL_TIME = True`` because they use sockets."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -9,6 +10,15 @@ import pytest
 from karpenter.base.aio.virtual import VirtualLoop
 
 from .kubectl import find_kubectl
+
+
+@pytest.fixture
+def untraced() -> Iterator[None]:
+    """Measure no coverage during a test, where that would take longer than the test itself."""
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    yield
+    sys.settrace(tracer)
 
 
 def pytest_asyncio_loop_factories(

@@ -27,7 +27,7 @@ TOGETHER: Final = 8
 HOURS: Final = 0.03
 LAUNCHES: Final = {"fail", "hang", "lose", "lose and hang", "slow", "never join"}
 
-pytestmark = pytest.mark.no_cover
+pytestmark = pytest.mark.usefixtures("untraced")
 
 
 def life(seed: int) -> Script:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from karpenter.simulation.run import Outcome
     from karpenter.simulation.script import Script
 
-pytestmark = pytest.mark.no_cover  # it would take longer than the lives themselves
+pytestmark = pytest.mark.usefixtures("untraced")
 
 HOURS: Final = 0.05
 GUIDE: Final = Path(__file__).parents[2] / "docs" / "guides" / "simulate.md"
