@@ -86,6 +86,22 @@ def test_each_has_its_reason(told: Announce, reason: str, kind: str, quiet_for: 
     assert told.because == told.message
 
 
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("capacity_reservation_interrupted", "CapacityReservationInstanceInterrupted"),
+        ("instance_stopped", "InstanceStopping"),
+        ("instance_terminated", "InstanceTerminating"),
+        ("scheduled_change", "InstanceUnhealthy"),
+        ("instance_status", "InstanceUnhealthy"),
+        ("event_status", "InstanceUnhealthy"),
+    ],
+)
+def test_what_a_cloud_tells_of_a_machine_has_the_reason_that_users_know(kind: str, reason: str) -> None:
+    """Dashboards and alerts filter by it."""
+    assert announcements.interruption(claim(), kind).reason == reason
+
+
 def test_a_change_is_told_with_its_reason_if_it_has_one() -> None:
     """What a condition does not say is not made up."""
     held = complete().status.conditions[0]
