@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Literal
+from unittest.mock import patch
 
 import msgspec
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
+from karpenter.core.scheduling import duals, planner
 from karpenter.core.scheduling.solve import solve
 from karpenter.testing.problems import Mix, problems
 from karpenter.testing.validator import problems_of
@@ -68,6 +70,20 @@ def test_packing_by_price_never_costs_more(problem: Problem) -> None:
     left_over = {each.pod for each in by_price.refusals} - {each.pod for each in greedy.refusals}
     assert left_over == set()
     assert by_price.cost.hourly <= greedy.cost.hourly * (1 + 1e-9)
+
+
+@settings(laws, max_examples=tried)
+@given(problems(few))
+def test_many_sizes_and_choices_as_few_make_sound_plans(problem: Problem) -> None:
+    """Where pods are packed as if they were fewer, every constraint is kept and no bound is broken."""
+    greedy, problem = solve(packed(problem, "greedy")), packed(problem, "price")
+
+    with patch.multiple(planner, _MOST_ITEMS=2, _MOST_KINDS=1), patch.multiple(duals, _ITEMS=3, _KINDS=1):
+        plan = solve(problem)
+
+    assert problems_of(problem, plan) == []
+    assert plan.cost.lower_bound <= plan.cost.hourly * (1 + 1e-9)
+    assert plan.cost.hourly <= greedy.cost.hourly * (1 + 1e-9)
 
 
 @settings(laws, max_examples=tried)
