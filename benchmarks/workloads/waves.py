@@ -35,6 +35,9 @@ class Campaign(NamedTuple):
     first: float
     """Processor seconds until the first plan."""
 
+    longest: float
+    """Processor seconds of the longest pass."""
+
     spent: float
     passes: int
     commands: int
@@ -79,17 +82,19 @@ def campaign(view: ClusterView, strategy: str, *, patience: float) -> Campaign:
     """Return what a strategy does to a cluster in so many seconds of processor time."""
     before, start = bill(view), time.process_time()
     curve: list[tuple[int, float]] = [(0, 0.0)]
-    first, passes, ended = 0.0, 0, False
+    spent: list[float] = []
+    ended = False
     while not ended and time.process_time() - start < patience:
+        begun = time.process_time()
         verdict = look(view, strategy)
-        passes += 1
-        first = first or time.process_time() - start
+        spent.append(time.process_time() - begun)
         ended = not verdict.commands
         for number, command in enumerate(verdict.commands):
             moved, saved = curve[-1]
             curve.append((moved + command.pods_moved, saved + command.saving / before))
-            view = carried_out(view, command, passes * 1000 + number)
-    return Campaign(first, time.process_time() - start, passes, len(curve) - 1, tuple(curve), ended)
+            view = carried_out(view, command, len(spent) * 1000 + number)
+    whole = time.process_time() - start
+    return Campaign(spent[0], max(spent), whole, len(spent), len(curve) - 1, tuple(curve), ended)
 
 
 def bill(view: ClusterView) -> float:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LASTING: Final = timedelta(days=20)
 """How long a saving is taken to last where nothing else is known, and at most."""
 
-SHORTEST: Final = timedelta(hours=9)
+SHORTEST: Final = timedelta(hours=8)
 """The least that a saving is taken to last: load that follows the day comes back after about as long."""
 
 _ENOUGH: Final = 5

@@ -38,7 +38,10 @@ _TOGETHER: Final = 10
 _PATIENCE: Final = 3
 """Groups in a row that are not worth it, after which the search ends."""
 
-_MOVING: Final = 0.2
+_ROUNDS: Final = 8
+"""Groups that are looked at in one pass; what more there is waits for the next, about a smaller bill."""
+
+_MOVING: Final = 0.1
 """What moving a pod is taken to cost, as a share of what a pod costs per hour on average."""
 
 _ENOUGH: Final = 0.001
@@ -115,8 +118,9 @@ def _wave(
         return commands
     ranked = fleet.by_waste(scales.price)
     _use_up(headroom, ranked, commands)
-    failures = 0
-    while here is not None and failures < _PATIENCE and not stop():
+    failures, rounds = 0, 0
+    while here is not None and failures < _PATIENCE and rounds < _ROUNDS and not stop():
+        rounds += 1
         settled = {name for each in commands for name in (*each.candidates, *each.moves.values())}
         group = headroom.within(c for c in ranked if c.name not in settled)[:_TOGETHER]
         if not group:

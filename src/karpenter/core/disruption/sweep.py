@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from karpenter.core.scheduling.proof import item_of
 from karpenter.core.scheduling.run import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.market import Item
     from karpenter.core.scheduling.problem import Problem
     from karpenter.core.scheduling.wishes import Wish
+
+
+_FEW: Final = 16
+"""Machines that are looked at together."""
 
 
 class Trial(NamedTuple):
@@ -76,7 +80,7 @@ class Fleet:
         self._version = 0
         """Rises whenever something is taken."""
 
-        self._fullest: dict[int, tuple[int, list[int]]] = {}
+        self._fullest: dict[int, tuple[int, NDArray[np.int32]]] = {}
         self._suits: dict[int, NDArray[np.bool_]] = {}
         self._domains: dict[str, NDArray[np.object_]] = {}
         size = np.maximum(self._run.nodes.free.max(axis=1, initial=1), 1).astype(np.float64)
@@ -175,7 +179,7 @@ class Fleet:
         wish = run.wishes[each.number][0]
         columns = [self._column(key) for key in entangled(run, wish)]
         asked = [(axis, amount) for axis, amount in enumerate(each.want) if amount > 0]
-        for node in self._with_room(each, wish):
+        for node in _one_by_one(self._with_room(each, wish)):
             if node == at or any(column[node] != column[at] for column in columns):
                 continue
             used = taken.get(node)
@@ -191,13 +195,13 @@ class Fleet:
                 break
         return count
 
-    def _with_room(self, each: PodClass, wish: Wish) -> list[int]:
+    def _with_room(self, each: PodClass, wish: Wish) -> NDArray[np.int32]:
         """Return the open machines that suit a class and have room for one pod, the fullest first."""
         known = self._fullest.get(each.number)
         if known is None or known[0] != self._version:
             fine = self._open & self._suiting(wish) & self._run.nodes.with_room(each.want)
             nodes = np.flatnonzero(fine)
-            found: list[int] = nodes[np.argsort(self._spare[nodes], kind="stable")].tolist()
+            found = nodes[np.argsort(self._spare[nodes], kind="stable")].astype(np.int32)
             known = self._fullest[each.number] = (self._version, found)
         return known[1]
 
@@ -262,3 +266,9 @@ class Fleet:
         if group.by_host:
             group.hosts.add(at, -min(count, group.hosts[at]))
             group.hosts.add(node, count)
+
+
+def _one_by_one(nodes: NDArray[np.int32]) -> Iterator[int]:
+    """Yield the entries of an array, of which usually only the first few are wanted."""
+    for start in range(0, len(nodes), _FEW):
+        yield from nodes[start : start + _FEW].tolist()
