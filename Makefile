@@ -46,6 +46,7 @@ bench: $(VENV)/.ready ## Print the tables of speed, memory and price
 
 soak: $(VENV)/.ready ## Live through thousands of made-up days; takes hours
 	$(BIN)/karpenter simulate --seed 1..$(LIVES) --hours 1 --faults many
+	$(BIN)/karpenter simulate --provider aws --seed 1..$(LIVES) --hours 1 --faults many
 
 crds: $(VENV)/.ready ## Write the CRDs of the chart anew from the API types
 	$(BIN)/karpenter crds --write charts/karpenter/crds
