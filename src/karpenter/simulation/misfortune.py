@@ -22,13 +22,16 @@ from karpenter.simulation.mishaps import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from random import Random
 
     from karpenter.simulation.mishaps import Mishap
     from karpenter.simulation.wire import Trouble
 
 Severity: TypeAlias = Literal["none", "some", "many", "dense"]
+Kind: TypeAlias = "Callable[[Random, float], Mishap]"
+"""Makes a mishap for a time of a life."""
+
 
 _EVERY: Final[dict[str, float]] = {"some": 300.0, "many": 75.0, "dense": 30.0}
 """Seconds between two mishaps, on average."""
@@ -47,11 +50,16 @@ _TROUBLES: Final[tuple[Trouble, ...]] = (
 
 def mishaps(chance: Random, seconds: float, severity: Severity) -> list[Mishap]:
     """Return what goes wrong in a life of so many seconds."""
+    return drawn(_ALL, chance, seconds, severity)
+
+
+def drawn(kinds: Sequence[Kind], chance: Random, seconds: float, severity: Severity) -> list[Mishap]:
+    """Return mishaps of some kinds, one after the other, at random times of a life."""
     if severity == "none":
         return []
     found, at = [], 0.0
     while (at := at + chance.expovariate(1 / _EVERY[severity])) < seconds:
-        found.append(chance.choice(_ALL)(chance, at))
+        found.append(chance.choice(kinds)(chance, at))
     return found
 
 
@@ -94,7 +102,7 @@ def _wrong_time(chance: Random, at: float) -> Mishap:
     return WrongTime(at=at, ahead=ahead, seconds=chance.choice((10.0, 120.0)))
 
 
-_ALL: Final[tuple[Callable[[Random, float], Mishap], ...]] = (
+_ALL: Final[tuple[Kind, ...]] = (
     _bad_calls,
     _bad_calls,
     _crash,

@@ -62,7 +62,9 @@ class AwsSky:
         """Let the cloud begin."""
         reach = Reach(cluster=CLUSTER, endpoint=f"https://{CLUSTER}.example", authority="ZGVtbw==")
         self.site.serve(reach)
-        await cluster.client.create(EC2NodeClass, {"metadata": {"name": CLASS}, "spec": self._class()})
+        await cluster.client.create(
+            EC2NodeClass, {"metadata": {"name": CLASS}, "spec": self.site.estate.node_class()}
+        )
         room = MachineRoom(
             self.site.account,
             reach,
@@ -89,17 +91,6 @@ class AwsSky:
         """Return what a machine with these labels costs per hour."""
         place = labels.get(CAPACITY_TYPE, ""), labels[INSTANCE_TYPE], labels.get(ZONE, "")
         return self.site.account.price(*place) or 0.0
-
-    def _class(self) -> dict[str, object]:
-        found = [{"tags": {"karpenter.sh/discovery": CLUSTER}}]
-        return {
-            "amiFamily": "AL2023",
-            "role": self.site.estate.role,
-            # By name, because what an alias stands for is remembered for a day.
-            "amiSelectorTerms": [{"name": "amazon-eks-node-al2023-x86_64-standard-*", "owner": "amazon"}],
-            "subnetSelectorTerms": found,
-            "securityGroupSelectorTerms": found,
-        }
 
 
 def aws_scenes(sky: AwsSky) -> tuple[Scene, ...]:

@@ -63,6 +63,18 @@ class Estate:
         """The zones that have a subnet of the cluster."""
         return tuple(f"{self.account.region}{'abc'[number]}" for number in range(ZONES))
 
+    def node_class(self) -> dict[str, object]:
+        """Return the spec of an EC2NodeClass that uses what there is here."""
+        found = [{"tags": {"karpenter.sh/discovery": self.cluster}}]
+        return {
+            "amiFamily": "AL2023",
+            "role": self.role,
+            # By name, because what an alias stands for is remembered for a day.
+            "amiSelectorTerms": [{"name": "amazon-eks-node-al2023-x86_64-standard-*", "owner": "amazon"}],
+            "subnetSelectorTerms": found,
+            "securityGroupSelectorTerms": found,
+        }
+
     def build(self) -> None:
         """Make everything."""
         vpc = self._ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.simulation.aws.mishaps import Ail, BadAws, BadPost, HideInstances, Rubbish, RunShort
 from karpenter.simulation.aws.places import ZONES
+from karpenter.simulation.misfortune import drawn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from random import Random
 
     from karpenter.simulation.aws.weather import Trouble
-    from karpenter.simulation.misfortune import Severity
+    from karpenter.simulation.misfortune import Kind, Severity
     from karpenter.simulation.mishaps import Mishap
 
-_EVERY: Final[dict[str, float]] = {"some": 300.0, "many": 75.0, "dense": 30.0}
 _TROUBLES: Final[tuple[Trouble, ...]] = (
     "throttled",
     "throttled",
@@ -54,12 +53,7 @@ _AILMENTS: Final = ("instance", "system", "instance-retirement", "retire", "reti
 
 def aws_mishaps(chance: Random, seconds: float, severity: Severity) -> list[Mishap]:
     """Return what goes wrong on AWS in a life of so many seconds."""
-    if severity == "none":
-        return []
-    found, at = [], 0.0
-    while (at := at + chance.expovariate(1 / _EVERY[severity])) < seconds:
-        found.append(chance.choice(_ALL)(chance, at))
-    return found
+    return drawn(_ALL, chance, seconds, severity)
 
 
 def _bad_aws(chance: Random, at: float) -> Mishap:
@@ -88,7 +82,7 @@ def _rubbish(chance: Random, at: float) -> Mishap:
     return Rubbish(at=at, texts=tuple(chance.sample(_RUBBISH, chance.randint(1, 5))))
 
 
-_ALL: Final[tuple[Callable[[Random, float], Mishap], ...]] = (
+_ALL: Final[tuple[Kind, ...]] = (
     _bad_aws,
     _bad_aws,
     _hide,

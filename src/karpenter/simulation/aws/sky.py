@@ -124,7 +124,7 @@ class AwsSky:
                 pace=_PACE,
             )
         )
-        body = {"metadata": {"name": self.node_class["name"]}, "spec": self._class()}
+        body = {"metadata": {"name": self.node_class["name"]}, "spec": self.site.estate.node_class()}
         await world.client.create(EC2NodeClass, body)
         self._account.forget_calls()  # from here on, calls are those of the operator
 
@@ -248,17 +248,6 @@ class AwsSky:
         """Return the uid of the claim that waits for a machine with these tags."""
         waiting = (each for each in self._world.mirror.claims.values() if not each.status.provider_id)
         return next((each.metadata.uid for each in waiting if is_for(tags, each.metadata.uid)), "")
-
-    def _class(self) -> dict[str, object]:
-        found = [{"tags": {"karpenter.sh/discovery": CLUSTER}}]
-        return {
-            "amiFamily": "AL2023",
-            "role": self.site.estate.role,
-            # By name, because what an alias stands for is remembered for a day.
-            "amiSelectorTerms": [{"name": "amazon-eks-node-al2023-x86_64-standard-*", "owner": "amazon"}],
-            "subnetSelectorTerms": found,
-            "securityGroupSelectorTerms": found,
-        }
 
     def _dice(self, mishap: Mishap) -> Random:
         return Random(f"{self._world.seed}/{mishap.at}")  # noqa: S311  a simulation's dice
