@@ -62,13 +62,15 @@ def decide(
             now=now,
             options=options,
             policy=policy,
-            rules=rules_of(settings),
+            rules=msgspec.structs.replace(rules_of(settings), prove=True),
             nominated=frozenset(n for n, pods in plan.placed.items() if any(p not in names for p in pods)),
             buffered=frozenset(plan.placed),
         )
         gone = {name for command in aged for name in command.candidates}
         verdict = Verdict(
-            commands=(*aged, *verdict.commands), kept=tuple(k for k in verdict.kept if k.node not in gone)
+            commands=(*aged, *verdict.commands),
+            kept=tuple(k for k in verdict.kept if k.node not in gone),
+            reach=verdict.reach,
         )
     return Decision(plan=whole, intake=intake, names=names, verdict=verdict)
 

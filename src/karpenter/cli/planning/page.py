@@ -204,14 +204,20 @@ def show_disruption(verdict: Verdict, console: Console) -> None:
     gone = sum(len(command.candidates) for command in verdict.commands)
     new = sum(len(command.replacements) for command in verdict.commands)
     moved = sum(command.pods_moved for command in verdict.commands)
-    if not verdict.commands:
+    if verdict.commands:
+        console.print(
+            f"{counted(gone, 'machine')} → {new}, {money(before)} → {money(after)} an hour, "
+            f"${before * HOURS_A_MONTH:,.2f} → ${after * HOURS_A_MONTH:,.2f} a month "
+            f"(${(before - after) * HOURS_A_MONTH:,.2f} saved), {counted(moved, 'pod')} moved."
+        )
+    else:
         console.print("No machine would go now.")
-        return
-    console.print(
-        f"{counted(gone, 'machine')} → {new}, {money(before)} → {money(after)} an hour, "
-        f"${before * HOURS_A_MONTH:,.2f} → ${after * HOURS_A_MONTH:,.2f} a month "
-        f"(${(before - after) * HOURS_A_MONTH:,.2f} saved), {counted(moved, 'pod')} moved."
-    )
+    if verdict.reach is not None and verdict.reach.machines:
+        reach = verdict.reach
+        console.print(
+            f"What savings may touch ({counted(reach.machines, 'machine')}) costs {money(reach.hourly)} an "
+            f"hour; no plan for its pods can cost less than {money(min(reach.least, reach.hourly))}."
+        )
 
 
 def _commands(verdict: Verdict) -> Table:

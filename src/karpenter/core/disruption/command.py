@@ -66,6 +66,19 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """What the machine costs per hour; 0 when that is not known."""
 
 
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """How far savings could go at the very most."""
+
+    machines: int
+    """How many machines savings may touch."""
+
+    hourly: float
+    """What they cost now."""
+
+    least: float
+    """What no plan for their pods can cost less than; it may be out of reach."""
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What one pass decides."""
 
@@ -73,3 +86,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     kept: tuple[Kept, ...] = ()
     outweighed: tuple[Weight, ...] = ()
     """Of pools that weigh savings against moves, the best move that was too light."""
+
+    reach: Reach | None = None
+    """How far savings could go, where that was asked."""

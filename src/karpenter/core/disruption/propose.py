@@ -21,10 +21,20 @@ from karpenter.api.placement import Toleration
 from karpenter.api.pod import Pod, PodSpec
 from karpenter.core.disruption import classic, search
 from karpenter.core.disruption.candidates import survey
-from karpenter.core.disruption.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, Command, Kept, Verdict
+from karpenter.core.disruption.command import (
+    DRIFTED,
+    EMPTY,
+    EXPIRED,
+    UNDERUTILIZED,
+    Command,
+    Kept,
+    Reach,
+    Verdict,
+)
 from karpenter.core.disruption.consolidation import Consolidation, PoolTotals, Refused
 from karpenter.core.disruption.costs import moving_cost, price_of
 from karpenter.core.disruption.drift import exchange, exchange_static
+from karpenter.core.disruption.floor import least_cost
 from karpenter.core.disruption.headroom import Headroom
 from karpenter.core.disruption.payback import Past, Payback, undoes
 from karpenter.core.disruption.simulate import Simulator
@@ -73,6 +83,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     explain: int = 200
     """For how many machines that stay it is worked out what they would cost elsewhere."""
+
+    prove: bool = False
+    """Whether it is worked out how far savings could go at the very most."""
 
     stop: Callable[[], bool] | None = None
 
@@ -160,7 +173,14 @@ class _Pass:
                 break
         kept = tuple(self._kept(commands))
         light = () if commands else tuple(self._consolidation.outweighed.values())
-        return Verdict(commands=tuple(commands), kept=kept, outweighed=light)
+        reach = self._reach() if self._rules.prove else None
+        return Verdict(commands=tuple(commands), kept=kept, outweighed=light, reach=reach)
+
+    def _reach(self) -> Reach:
+        """Return how far savings could go."""
+        every = [c for c in self._survey.candidates if not self._obstacle(c)[1]]
+        hourly = sum(c.price or 0.0 for c in every)
+        return Reach(machines=len(every), hourly=hourly, least=least_cost(self._simulator.as_it_is(), every))
 
     def _headroom(self, reason: str) -> Headroom:
         return Headroom(self._nodes, self._view, reason, self._now)
