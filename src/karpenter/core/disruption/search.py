@@ -38,7 +38,7 @@ _TOGETHER: Final = 10
 _PATIENCE: Final = 3
 """Groups in a row that are not worth it, after which the search ends."""
 
-_ROUNDS: Final = 8
+_ROUNDS: Final = 6
 """Groups that are looked at in one pass; what more there is waits for the next, about a smaller bill."""
 
 _MOVING: Final = 0.1
