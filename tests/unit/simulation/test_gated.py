@@ -55,6 +55,17 @@ def test_static_pools_have_their_size(replicas: int, limit: int, wrong: list[str
     assert found(Sizes, scene)[:1] == wrong
 
 
+def test_machines_that_leave_do_not_count() -> None:
+    """A machine that a user's pod holds is on its way out all the same, and takes room below the limit."""
+
+    def scene(world: World, _rule: Rule) -> None:
+        static(world, 2, limit=2)
+        claim(world, "a", "Initialized")
+        claim(world, "b", "Initialized", leaving=True)
+
+    assert found(Sizes, scene) == []
+
+
 def ready(world: World, name: str, *, cores: str = "4", status: str = "True") -> None:
     """Let there be a node with so many cores."""
     node(world, name)

@@ -37,13 +37,14 @@ class Sizes(Rule):
                 self.violated(f"pool {pool.name} has {count} machines and may have {limit}")
 
     def unrest(self) -> Iterable[str]:
-        """Return the pools that have another size than they should."""
+        """Return the pools that have another size than they should; whether the rest goes is asked elsewhere."""
         for pool in self.mirror.pools.values():
             if pool.spec.replicas is None:
                 continue
-            limit = _limit(pool)
-            wanted = pool.spec.replicas if limit is None else min(limit, pool.spec.replicas)
-            there = self._claims(pool.name)
+            claims, limit = self._claims(pool.name), _limit(pool)
+            there = [each for each in claims if each.metadata.deletion_timestamp is None]
+            room = pool.spec.replicas if limit is None else limit - (len(claims) - len(there))
+            wanted = max(0, min(room, pool.spec.replicas))
             complete = sum(1 for each in there if is_true(each, "Initialized"))
             if (len(there), complete) != (wanted, wanted):
                 yield f"pool {pool.name} has {complete} machines of {wanted}, and {len(there)} claims"
