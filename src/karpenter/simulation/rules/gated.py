@@ -37,7 +37,7 @@ class Sizes(Rule):
                 self.violated(f"pool {pool.name} has {count} machines and may have {limit}")
 
     def unrest(self) -> Iterable[str]:
-        """Return the pools that have another size than they should; whether the rest goes is asked elsewhere."""
+        """Return the pools that have another size than they should; what leaves is asked about elsewhere."""
         for pool in self.mirror.pools.values():
             if pool.spec.replicas is None:
                 continue
