@@ -90,10 +90,10 @@ class Loop:
 
     async def _run(self) -> None:
         free = asyncio.Semaphore(self._workers)
-        under_way: set[asyncio.Task[None]] = set()
+        under_way: dict[asyncio.Task[None], None] = {}  # in order, so that they also end in order
 
         def finish(key: str, task: asyncio.Task[None]) -> None:
-            under_way.discard(task)
+            under_way.pop(task, None)
             self.queue.done(key)
             free.release()
 
@@ -104,7 +104,7 @@ class Loop:
                 task = asyncio.get_running_loop().create_task(
                     self._step(key), name=f"{self._reconciler.name}/{key}"
                 )
-                under_way.add(task)
+                under_way[task] = None
                 task.add_done_callback(partial(finish, key))
         finally:
             for task in under_way:

@@ -35,8 +35,8 @@ class Fate:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._silent: set[str] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._silent: dict[str, None] = {}
 
     def strike(self, mishap: Mishap) -> None:  # noqa: C901, PLR0912  one case for every mishap
         """Let one mishap happen; what lasts ends by itself."""
@@ -97,7 +97,7 @@ class Fate:
         if nodes:
             name = nodes[int(pick * len(nodes))]
             self._world.cluster.fleet.make(name, "silent")
-            self._silent.add(name)
+            self._silent[name] = None
             self._later(seconds, lambda: self._revive(name))
 
     def _break(self, pick: float) -> None:
@@ -138,8 +138,8 @@ class Fate:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
 
     def _dice(self, mishap: Mishap) -> Random:
         return Random(f"{self._world.seed}/{mishap.at}")  # noqa: S311  a simulation's dice

@@ -63,7 +63,9 @@ class Wire:
         """If given, watches tell some things twice."""
 
         self._held_until: dict[str, float] = {}
-        self._waiting: set[asyncio.Timeout] = set()
+        self._waiting: dict[asyncio.Timeout, None] = {}
+        """Whoever waits for a line, in order: what a set holds has another order in every life."""
+
         self._severed = False
         self._countdown = 0
         self._carried_out = False
@@ -171,14 +173,14 @@ class Wire:
         while True:
             try:
                 async with asyncio.timeout(None) as patience:
-                    self._waiting.add(patience)
+                    self._waiting[patience] = None
                     line = await anext(lines)
             except StopAsyncIteration:
                 return
             except TimeoutError:
                 raise Unreachable("the connection was lost", request=request, sent=True) from None
             finally:
-                self._waiting.discard(patience)
+                self._waiting.pop(patience, None)
             if self._severed:
                 await _never()
             if plural in self._held_until:
