@@ -5,6 +5,7 @@ Tests marked ``controlplane`` run when its binaries are found; otherwise they ar
 so.
 """
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +19,15 @@ def _logs_of_nobody() -> Iterator[None]:
     """Forget how a command that a test ran has set up logging, which holds for the whole process."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture
+def untraced() -> Iterator[None]:
+    """Measure no coverage during a test, where that would take longer than the test itself."""
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    yield
+    sys.settrace(tracer)
 
 
 def _missing() -> str:

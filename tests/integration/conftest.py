@@ -1,8 +1,7 @@
 """Tests here run in virtual time, except modules that say ``REAL_TIME = True`` because they use sockets."""
 
 import asyncio
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -10,15 +9,6 @@ import pytest
 from karpenter.base.aio.virtual import VirtualLoop
 
 from .kubectl import find_kubectl
-
-
-@pytest.fixture
-def untraced() -> Iterator[None]:
-    """Measure no coverage during a test, where that would take longer than the test itself."""
-    tracer = sys.gettrace()
-    sys.settrace(None)
-    yield
-    sys.settrace(tracer)
 
 
 def pytest_asyncio_loop_factories(

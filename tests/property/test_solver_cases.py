@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 import pytest
 
-from karpenter.api.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ON_DEMAND, RESERVED, ZONE
+from karpenter.api.labels import (
+    CAPACITY_TYPE,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    ON_DEMAND,
+    PREFER_NO_SCHEDULE,
+    RESERVED,
+    ZONE,
+)
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.testing.builders import (
@@ -23,6 +31,7 @@ from karpenter.testing.builders import (
     problem,
     replicas,
     spread,
+    taint,
 )
 from karpenter.testing.oracle import slow_solve
 from karpenter.testing.validator import problems_of
@@ -58,6 +67,21 @@ second_zone_is_dear = instance_type(
 team = "example.com/team"
 
 CASES = [
+    pytest.param(
+        problem(
+            pod("other", cpu="300m", app="a"),
+            replicas(
+                pod("even", cpu="200m", app="a", spreads=[spread(HOSTNAME, app="a", taints_policy="Honor")]),
+                3,
+            ),
+            pools=[
+                pool("first", choice[2], limits={"cpu": "10"}),
+                pool("avoided", choice[2], taints=(taint("busy", PREFER_NO_SCHEDULE),)),
+            ],
+            options=greedy,
+        ),
+        id="pods on nodes that would rather not have them count when taints are honoured",
+    ),
     pytest.param(
         problem(
             pod("a"),

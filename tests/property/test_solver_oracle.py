@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Bins = tuple[dict[str, tuple[str, ...]], list[tuple[str, tuple[str, ...]]]]
 
+pytestmark = pytest.mark.usefixtures("untraced")
+
 laws = settings(
     max_examples=3 * settings().max_examples,
     deadline=None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from unittest.mock import patch
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
 from karpenter.core.scheduling import duals, planner
@@ -19,6 +20,8 @@ from karpenter.testing.validator import problems_of
 if TYPE_CHECKING:
     from karpenter.core.scheduling.plan import Plan
     from karpenter.core.scheduling.problem import Problem
+
+pytestmark = pytest.mark.usefixtures("untraced")
 
 tried = settings().max_examples
 laws = settings(

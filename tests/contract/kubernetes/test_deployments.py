@@ -139,7 +139,7 @@ def test_a_rolling_update_goes_in_steps(api: Api) -> None:
     roll(api, "web", "new:2")
 
     eventually(lambda: sets(api) == {"1": 2, "2": 1})
-    assert len(living(api, "app=web")) == 3
+    assert eventually(lambda: len(living(api, "app=web")) == 3)
     eventually(lambda: sets(api) == {"1": 0, "2": 2}, meanwhile=partial(pump, api))
     eventually(lambda: len(living(api, "app=web")) == 2, meanwhile=partial(pump, api))
     done_at = settled(api, "deployments", "web", updatedReplicas=2, availableReplicas=2, replicas=2)

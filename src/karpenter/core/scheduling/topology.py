@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter.api.labels import PREFER_NO_SCHEDULE
 from karpenter.api.meta import LabelSelectorRequirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.selectors import EVERYTHING, parse_selector
@@ -201,7 +202,7 @@ class Topology:
     def _know_domains(self, group: Group) -> None:
         tolerations = group.spec.filter.tolerations
         for template in self._templates:
-            if tolerations is None or tolerates(tolerations, template.pool.taints):
+            if tolerations is None or tolerates(tolerations, _forbidding(template.pool.taints)):
                 group.know(template.domains(group.key))
         for place in self._places.values():
             domain = place.labels.get(group.key)
@@ -287,10 +288,16 @@ class _Picker:
 
 
 def _admits(node_filter: NodeFilter, labels: Requirements, taints: Sequence[Taint]) -> bool:
-    if node_filter.tolerations is not None and not tolerates(node_filter.tolerations, taints):
+    tolerations = node_filter.tolerations
+    if tolerations is not None and not tolerates(tolerations, _forbidding(taints)):
         return False
     alternatives = node_filter.alternatives
     return not alternatives or any(labels.accepts(each) for each in alternatives)
+
+
+def _forbidding(taints: Sequence[Taint]) -> list[Taint]:
+    """Return the taints that keep pods away; a node that would merely rather not have them counts."""
+    return [taint for taint in taints if taint.effect != PREFER_NO_SCHEDULE]
 
 
 def _with_keys(

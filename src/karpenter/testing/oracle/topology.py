@@ -65,9 +65,14 @@ class Rule(msgspec.Struct, frozen=True):
         near_enough = self.namespaces is None or pod.metadata.namespace in self.namespaces
         return near_enough and self.selector.matches(pod.metadata.labels)
 
+    def counts_tainted(self, taints: tuple[Taint, ...]) -> bool:
+        """Say whether nodes with such taints count; those that would merely rather not have the pod do."""
+        kept_away = [taint for taint in taints if taint.effect != "PreferNoSchedule"]
+        return self.tolerations is None or tolerates(self.tolerations, kept_away)
+
     def counts_node(self, labels: Requirements, taints: tuple[Taint, ...]) -> bool:
         """Say whether pods on a node like this count."""
-        if self.tolerations is not None and not tolerates(self.tolerations, taints):
+        if not self.counts_tainted(taints):
             return False
         return not self.nodes or any(labels.accepts(each) for each in self.nodes)
 
@@ -152,7 +157,7 @@ class Topology:
         if rule.key == HOSTNAME:
             return
         for pool in self.problem.pools:
-            if rule.tolerations is None or tolerates(rule.tolerations, pool.taints):
+            if rule.counts_tainted(pool.taints):
                 yield from possible_values(pool, pool.types, pool.requirements, rule.key)
         for place in self.places.values():
             if rule.key in place.labels and rule.counts_node(

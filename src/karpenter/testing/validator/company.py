@@ -19,7 +19,7 @@ from karpenter.core.model.taints import tolerates
 from karpenter.testing.validator.stated import apart, near, node_terms, spreads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from karpenter.api.node import Taint
     from karpenter.api.pod import Pod
@@ -179,7 +179,7 @@ def _emptiest(problem: Problem, spread: Spread, counts: Counter[str], wanted: Re
 
 def _sold(problem: Problem, pool: Pool, spread: Spread, key: str) -> Iterator[str]:
     """Yield the domains in which a pool can surely launch something."""
-    if spread.tolerations is not None and not tolerates(spread.tolerations, pool.taints):
+    if not _minds_no_taint(spread, pool.taints):
         return
     for kind in pool.types:
         for offering in kind.available:
@@ -190,6 +190,12 @@ def _sold(problem: Problem, pool: Pool, spread: Spread, key: str) -> Iterator[st
                 yield from () if labels[key].complement else labels[key].values
 
 
+def _minds_no_taint(spread: Spread, taints: Iterable[Taint]) -> bool:
+    """Say whether nodes with such taints count; those that would merely rather not have the pod do."""
+    forbidding = [taint for taint in taints if taint.effect != "PreferNoSchedule"]
+    return spread.tolerations is None or tolerates(spread.tolerations, forbidding)
+
+
 def _is_counted(each: Someone, spread: Spread, pod: Pod, *, for_sure: bool) -> bool:
     """Say whether a spread counts a pod where it is; in doubt, what is asked for."""
     return spread.about.means(each.pod) and _admits(spread, pod, each.labels, each.taints, for_sure=for_sure)
@@ -198,7 +204,7 @@ def _is_counted(each: Someone, spread: Spread, pod: Pod, *, for_sure: bool) -> b
 def _admits(
     spread: Spread, pod: Pod, labels: Sequence[Requirements], taints: tuple[Taint, ...], *, for_sure: bool
 ) -> bool:
-    if spread.tolerations is not None and not tolerates(spread.tolerations, taints):
+    if not _minds_no_taint(spread, taints):
         return False
     terms = node_terms(pod)
     if not spread.honours_affinity or terms == (Requirements({}),):
