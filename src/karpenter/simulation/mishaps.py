@@ -14,7 +14,7 @@ class Mishap(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=
     """Seconds after the beginning."""
 
 
-class CutWatches(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class CutWatches(Mishap, frozen=True):
     """Every watch of the operator breaks."""
 
     forgotten: bool = False
@@ -25,7 +25,7 @@ class CutWatches(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True
         return "watches are cut" + (", and the server forgets its history" if self.forgotten else "")
 
 
-class HoldWatches(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class HoldWatches(Mishap, frozen=True):
     """Watches of some kinds tell nothing for a while."""
 
     plurals: tuple[str, ...]
@@ -36,7 +36,7 @@ class HoldWatches(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=Tru
         return f"watches of {', '.join(self.plurals)} are late by up to {self.seconds:.0f} s"
 
 
-class TellTwice(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class TellTwice(Mishap, frozen=True):
     """Watches tell some things twice for a while."""
 
     seconds: float
@@ -46,7 +46,7 @@ class TellTwice(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True)
         return f"watches tell things twice for {self.seconds:.0f} s"
 
 
-class BadCalls(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class BadCalls(Mishap, frozen=True):
     """Some of the operator's calls to the API server go wrong for a while."""
 
     seconds: float
@@ -61,7 +61,7 @@ class BadCalls(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         )
 
 
-class BadCloud(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class BadCloud(Mishap, frozen=True):
     """Some of the operator's calls to the cloud fail for a while."""
 
     seconds: float
@@ -72,7 +72,7 @@ class BadCloud(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"{self.share:.0%} of calls to the cloud fail for {self.seconds:.0f} s"
 
 
-class Crash(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Crash(Mishap, frozen=True):
     """The operator is killed at its so-manieth write from now on, and started again after a while."""
 
     calls: int
@@ -88,7 +88,7 @@ class Crash(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"the operator is killed just {side} its write number {self.calls} from now on"
 
 
-class SecondLeader(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class SecondLeader(Mishap, frozen=True):
     """Another operator begins to work, and the first does not know for a while."""
 
     seconds: float
@@ -98,7 +98,7 @@ class SecondLeader(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=Tr
         return f"two operators lead for {self.seconds:.0f} s"
 
 
-class BadLaunch(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class BadLaunch(Mishap, frozen=True):
     """The next launches go wrong."""
 
     kind: str
@@ -111,7 +111,7 @@ class BadLaunch(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True)
         return f"the next {self.count} launches will go wrong: {self.kind}"
 
 
-class LoseMachine(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class LoseMachine(Mishap, frozen=True):
     """A machine is gone."""
 
     pick: float
@@ -126,7 +126,7 @@ class LoseMachine(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=Tru
         return f"machine number {self.pick:.2f} {how}"
 
 
-class SilenceNode(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class SilenceNode(Mishap, frozen=True):
     """A node is not heard of for a while."""
 
     pick: float
@@ -137,7 +137,7 @@ class SilenceNode(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=Tru
         return f"node number {self.pick:.2f} is silent for {self.seconds:.0f} s"
 
 
-class BreakNode(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class BreakNode(Mishap, frozen=True):
     """A node breaks: it says so, and never works again."""
 
     pick: float
@@ -147,7 +147,7 @@ class BreakNode(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True)
         return f"node number {self.pick:.2f} breaks for good"
 
 
-class Drift(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Drift(Mishap, frozen=True):
     """A machine is not what its class asks for any longer."""
 
     pick: float
@@ -157,7 +157,7 @@ class Drift(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"machine number {self.pick:.2f} drifts"
 
 
-class SellOut(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class SellOut(Mishap, frozen=True):
     """A zone is sold out for a while."""
 
     zone: str
@@ -168,7 +168,7 @@ class SellOut(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"{self.zone} is sold out for {self.seconds:.0f} s"
 
 
-class WrongTime(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class WrongTime(Mishap, frozen=True):
     """The operator's clock jumps, and is put right after a while."""
 
     ahead: float

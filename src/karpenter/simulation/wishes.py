@@ -22,7 +22,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=Tr
     """Whether a script makes no sense without it."""
 
 
-class AddPool(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class AddPool(Wish, frozen=True):
     """Create a NodePool."""
 
     name: str
@@ -58,7 +58,7 @@ class AddPool(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         )
 
 
-class Deploy(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Deploy(Wish, frozen=True):
     """Create a Deployment, with a disruption budget if one is wanted."""
 
     name: str
@@ -102,7 +102,7 @@ class Deploy(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"create deployment {self.name}: {self.replicas} x {', '.join(each for each in facts if each)}"
 
 
-class Scale(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Scale(Wish, frozen=True):
     """Change how many pods a Deployment has."""
 
     name: str
@@ -113,7 +113,7 @@ class Scale(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"scale {self.name} to {self.replicas}"
 
 
-class Rollout(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Rollout(Wish, frozen=True):
     """Change the template of a Deployment."""
 
     name: str
@@ -123,7 +123,7 @@ class Rollout(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"roll out a new version of {self.name}"
 
 
-class RunJob(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class RunJob(Wish, frozen=True):
     """Create a Job."""
 
     name: str
@@ -136,7 +136,7 @@ class RunJob(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"create job {self.name}: {self.completions} x {self.milli}m for {self.seconds} s"
 
 
-class AddDaemon(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class AddDaemon(Wish, frozen=True):
     """Create a DaemonSet."""
 
     name: str
@@ -147,7 +147,7 @@ class AddDaemon(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"create daemonset {self.name}: {self.milli}m"
 
 
-class AddStateful(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class AddStateful(Wish, frozen=True):
     """Create a StatefulSet whose pods each have a volume."""
 
     name: str
@@ -159,7 +159,7 @@ class AddStateful(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True)
         return f"create statefulset {self.name}: {self.replicas} x {self.milli}m, each with a volume"
 
 
-class Remove(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Remove(Wish, frozen=True):
     """Delete a Deployment."""
 
     name: str
@@ -169,7 +169,7 @@ class Remove(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"delete deployment {self.name}"
 
 
-class DeleteNode(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class DeleteNode(Wish, frozen=True):
     """Delete a Node, or its claim, as a user may with kubectl."""
 
     pick: float
@@ -182,7 +182,7 @@ class DeleteNode(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"delete {'claim' if self.claim else 'node'} number {self.pick:.2f}"
 
 
-class ChangeTemplate(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class ChangeTemplate(Wish, frozen=True):
     """Change the template of a pool, so that all its machines drift."""
 
     pool: str
@@ -193,7 +193,7 @@ class ChangeTemplate(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=Tr
         return f"change the template of pool {self.pool}"
 
 
-class ResizePool(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class ResizePool(Wish, frozen=True):
     """Change how many machines a static pool has."""
 
     pool: str
@@ -204,7 +204,7 @@ class ResizePool(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"let pool {self.pool} have {self.replicas} machines"
 
 
-class AddBuffer(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class AddBuffer(Wish, frozen=True):
     """Ask for room for pods that do not exist yet."""
 
     name: str
@@ -216,7 +216,7 @@ class AddBuffer(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"create buffer {self.name}: {self.replicas} x {self.milli}m"
 
 
-class ResizeBuffer(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class ResizeBuffer(Wish, frozen=True):
     """Ask for more room, or for less."""
 
     name: str
@@ -227,7 +227,7 @@ class ResizeBuffer(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True
         return f"let buffer {self.name} be for {self.replicas} pods"
 
 
-class AddOverlay(Wish, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class AddOverlay(Wish, frozen=True):
     """Say that everything costs more, or less, than the cloud says."""
 
     name: str

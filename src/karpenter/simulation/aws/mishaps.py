@@ -6,7 +6,7 @@ from karpenter.simulation.aws.weather import Trouble  # noqa: TC001  structs rea
 from karpenter.simulation.mishaps import Mishap
 
 
-class BadAws(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class BadAws(Mishap, frozen=True):
     """Some of the calls to AWS go wrong for a while."""
 
     seconds: float
@@ -18,7 +18,7 @@ class BadAws(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"{self.share:.0%} of calls to AWS go wrong for {self.seconds:.0f} s ({', '.join(self.kinds)})"
 
 
-class HideInstances(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class HideInstances(Mishap, frozen=True):
     """For a while EC2 does not show what it has just launched."""
 
     lag: float
@@ -29,7 +29,7 @@ class HideInstances(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=T
         return f"EC2 shows instances {self.lag:.0f} s after their launch, for {self.seconds:.0f} s"
 
 
-class RunShort(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class RunShort(Mishap, frozen=True):
     """A fleet gets a part of what it asks for: some offerings are short for a while."""
 
     code: str
@@ -47,7 +47,7 @@ class RunShort(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"EC2 is short of {what} for {self.seconds:.0f} s ({how})"
 
 
-class BadPost(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class BadPost(Mishap, frozen=True):
     """For a while mail of the interruption queue is late, comes twice, and in another order."""
 
     seconds: float
@@ -57,7 +57,7 @@ class BadPost(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"the queue tells things late, twice and in another order for {self.seconds:.0f} s"
 
 
-class Rubbish(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Rubbish(Mishap, frozen=True):
     """Messages that nobody can read come into the queue."""
 
     texts: tuple[str, ...]
@@ -67,7 +67,7 @@ class Rubbish(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
         return f"{len(self.texts)} messages come that nobody can read"
 
 
-class Ail(Mishap, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Ail(Mishap, frozen=True):
     """EC2 says that something is wrong with a machine: a check fails, or its hardware will be retired."""
 
     pick: float
