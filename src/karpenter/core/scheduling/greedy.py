@@ -122,8 +122,8 @@ def _onto_claims(run: Run, wish: Wish, count: int) -> int:
 
 def _may_all_grow(run: Run, claims: int) -> bool:
     """Return whether so many claims may become whatever they like, with nobody asked in between."""
-    return all(
-        run.limits_bear(template, claims) and not run.is_scarce(template) for template in run.templates
+    return not any(map(run.is_scarce, run.templates)) and all(
+        run.limits_bear(template, claims) for template in run.templates
     )
 
 

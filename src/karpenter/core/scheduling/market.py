@@ -58,7 +58,7 @@ class Market(msgspec.Struct, frozen=True):
     """Template and offering behind each machine."""
 
 
-def market(items: Sequence[Item], counts: Sequence[int], templates: Sequence[Template]) -> Market:
+def market(items: Sequence[Item], counts: Sequence[float], templates: Sequence[Template]) -> Market:
     """Return the market for a demand, which is of at least one item, on the machines of at least one pool."""
     want = np.array([item.want for item in items], np.float64)
     masks = list(dict.fromkeys(item.bits for item in items))

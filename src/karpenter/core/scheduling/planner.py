@@ -23,7 +23,7 @@ from karpenter.core.scheduling.decode import hourly
 from karpenter.core.scheduling.domains import Kind
 from karpenter.core.scheduling.market import Item, market
 from karpenter.core.scheduling.patterns import pack_by_price
-from karpenter.core.scheduling.realise import Realiser, Stock
+from karpenter.core.scheduling.realise import Realiser, Stock, counted
 from karpenter.core.scheduling.run import Opening, Run
 from karpenter.core.scheduling.settling import settled
 
@@ -202,13 +202,11 @@ def _settled(
         return grouped
     items = list(grouped)
     found: dict[Item, list[Part]] = defaultdict(list)
-    for item, alike in zip(settled(items, _counts(grouped, parts), template), items, strict=True):
+    for item, alike in zip(
+        settled(items, counted(grouped.values(), parts).tolist(), template), items, strict=True
+    ):
         found[item] += grouped[alike]
     return found
-
-
-def _counts(grouped: dict[Item, list[Part]], parts: Counter[Part]) -> list[int]:
-    return [sum(parts[part] for part in row) for row in grouped.values()]
 
 
 def _coarse(grouped: dict[Item, list[Part]], parts: Counter[Part]) -> dict[Item, list[Part]]:
@@ -216,7 +214,7 @@ def _coarse(grouped: dict[Item, list[Part]], parts: Counter[Part]) -> dict[Item,
     if len(grouped) <= _MOST_ITEMS:
         return grouped
     items = list(grouped)
-    counts = np.array(_counts(grouped, parts), np.float64)
+    counts = counted(grouped.values(), parts)
     sizes = np.array([item.want for item in items], np.float64)
     found: dict[Item, list[Part]] = {}
     for cell in cells(sizes, counts, [(item.bits, item.cap) for item in items], _MOST_ITEMS):

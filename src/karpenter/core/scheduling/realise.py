@@ -17,7 +17,7 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.run import Opening
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,6 +32,11 @@ Part = tuple["Wish", Requirements]
 """Pods of one reading, pinned to the domains that the greedy run gave them."""
 
 
+def counted(rows: Iterable[Sequence[Part]], parts: Counter[Part]) -> NDArray[np.float64]:
+    """Return how many pods there are in each row of parts."""
+    return np.array([sum(parts[part] for part in row) for row in rows], np.float64)
+
+
 class Stock:
     """The pods behind each item that have no place yet."""
 
@@ -40,7 +45,7 @@ class Stock:
         self._rows = [sorted(row, key=_size) for row in items]
         """The parts of each item, the largest last."""
 
-        self.count = np.array([sum(parts[part] for part in row) for row in items], np.float64)
+        self.count = counted(items, parts)
 
     def take(self, item: int, count: int) -> list[tuple[Part, int]]:
         """Take so many pods of an item, or as many as there are, the largest first."""

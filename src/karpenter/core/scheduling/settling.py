@@ -30,7 +30,7 @@ _FEW: Final = 24
 _CHUNK: Final = 512
 
 
-def settled(items: Sequence[Item], counts: Sequence[int], template: Template) -> list[Item]:
+def settled(items: Sequence[Item], counts: Sequence[float], template: Template) -> list[Item]:
     """Return the items, each with one offering that it may use instead of many."""
     demand = market(items, counts, [template])
     found = values(demand)
