@@ -200,6 +200,16 @@ def test_an_applier_that_leaves_out_its_element_removes_it(api: Api) -> None:
     assert [each["name"] for each in after["spec"]["template"]["spec"]["containers"]] == ["b"]
 
 
+def test_what_one_object_was_given_is_not_taken_for_granted_in_the_next(api: Api) -> None:
+    """The defaults of an object that was made by applying are owned by whoever creates another."""
+    done(api.apply("deployments", deployment("first", 0, containers=[container("a")])))
+
+    second = done(api.create("deployments", deployment("second", 0, containers=[container("a")])))
+
+    owned = second["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+    assert {"f:rollingUpdate", "f:type"} <= owned["f:strategy"].keys()
+
+
 def test_finalizers_are_a_set(api: Api) -> None:
     """Two managers may each add a finalizer."""
     done(api.apply("configmaps", configmap("a", finalizers=["x.io/one"]), manager="one"))

@@ -7,6 +7,7 @@ The object is made if it is not there. Who owns what, and what conflicts, is dec
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from karpenter.local import bodies, faults
@@ -100,6 +101,7 @@ def _check_identity(call: Call, given: Object, live: Object) -> None:
 
 
 def _seed(call: Call, empty: Object) -> Object:
-    seed = {"kind": call.resource.kind, "apiVersion": call.resource.api_version, **empty}
+    # What is merged into it must not be in the next object that is made from nothing.
+    seed = {"kind": call.resource.kind, "apiVersion": call.resource.api_version, **deepcopy(empty)}
     seed["metadata"] = {"name": call.name}
     return seed
