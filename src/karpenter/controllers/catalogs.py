@@ -8,7 +8,7 @@ import structlog
 
 from karpenter.cloud.errors import CloudError, NodeClassNotReady
 from karpenter.controllers.patience import answer
-from karpenter.core.model.catalog import combine
+from karpenter.core.model.catalog import EMPTY, combine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +37,7 @@ class Catalogs:
         """Return what some pools may buy; a pool that the cloud cannot answer for may buy nothing."""
         found: dict[str, Catalog] = {}
         for pool in pools:
+            found[pool.name] = EMPTY
             try:
                 found[pool.name] = await answer(self._cloud.catalog(pool))
             except NodeClassNotReady as error:

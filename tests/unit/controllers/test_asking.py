@@ -71,6 +71,10 @@ def test_a_pool_that_the_cloud_cannot_answer_for_may_buy_nothing(error: Exceptio
         assert (await found.of([pool()])).types_of("default") == ()
         assert len((await found.of([pool()])).types_of("default")) == 1
 
+        found = Catalogs(Shop(error, SMALL))  # type: ignore[arg-type]
+        both = await found.of([pool(), pool(meta={"name": "other"})])
+        assert (both.types_of("default"), len(both.types_of("other"))) == ((), 1)
+
     asyncio.run(main())
 
 

@@ -110,7 +110,7 @@ def survey(
             continue
         succeeded = surging_pods(node.pods, view, guards, now) if surge else frozenset()
         found = _candidate(node, view, catalog, guards, now, surging=succeeded)
-        obstacle = _machine_obstacle(node, view, nominated)
+        obstacle = _machine_obstacle(node, view, catalog, nominated)
         pods = _pod_obstacle(node, guards, now, succeeded) if not obstacle else None
         if found is None or obstacle is not None or pods is not None:
             code, message = obstacle or pods or ("NodePoolNotFound", "its NodePool does not exist")
@@ -151,7 +151,7 @@ def _candidate(
 
 
 def _machine_obstacle(
-    node: StateNode, view: ClusterView, nominated: frozenset[str]
+    node: StateNode, view: ClusterView, catalog: Catalog, nominated: frozenset[str]
 ) -> tuple[str, str] | None:
     """Return the first thing about the machine itself that holds it."""
     checks = (
@@ -166,6 +166,11 @@ def _machine_obstacle(
         ),
         (NODEPOOL not in node.labels, "NodePoolLabelMissing", f"the node has no label {NODEPOOL}"),
         (node.pool not in view.pools, "NodePoolNotFound", f"NodePool {node.pool} does not exist"),
+        (
+            not catalog.types_of(node.pool),
+            "NoInstanceTypes",
+            f"it is not known which instance types NodePool {node.pool} may use",
+        ),
     )
     return next(((code, message) for holds, code, message in checks if holds), None)
 

@@ -97,7 +97,7 @@ def drift_reason(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: dateti
     return (
         _hash_drift(claim, pool)
         or _requirements_drift(claim, pool)
-        or _catalogue_drift(claim, catalog, now)
+        or _catalogue_drift(claim, pool, catalog, now)
         or _provider_drift(claim)
     )
 
@@ -125,12 +125,14 @@ def _requirements_drift(claim: NodeClaim, pool: NodePool) -> str:
     return "" if labels.accepts(wanted) else "RequirementsDrifted"
 
 
-def _catalogue_drift(claim: NodeClaim, catalog: Catalog, now: datetime) -> str:
+def _catalogue_drift(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: datetime) -> str:
     born = claim.metadata.creation_timestamp
     if born is not None and now - born < SETTLING:
         return ""
+    if not catalog.types_of(pool.name):
+        return ""  # whoever sells has not answered, which says nothing about a machine that runs
     labels = claim.metadata.labels
-    kind = catalog.by_name.get(labels.get(INSTANCE_TYPE, ""))
+    kind = catalog.sold(pool.name, labels.get(INSTANCE_TYPE, ""))
     if kind is None:
         return "InstanceTypeNotFound" if INSTANCE_TYPE in labels else ""
     bought = {labels.get(CAPACITY_TYPE)}

@@ -151,6 +151,10 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return an instance type as a pool sees it, or as others do where the pool may not use it."""
         return self._by_pool_and_name.get(pool, {}).get(name) or self.by_name.get(name)
 
+    def sold(self, pool: str, name: str) -> InstanceType | None:
+        """Return an instance type as a pool may buy it; None where the pool may not."""
+        return self._by_pool_and_name.get(pool, {}).get(name) if self.by_pool else self.by_name.get(name)
+
     @cached_property
     def label_rules(self) -> LabelRules:
         """Which labels mean what to pools that buy from this catalogue."""

@@ -21,6 +21,7 @@ from karpenter.core.lifecycle.marks import (
     is_quiet,
     quiet_until,
 )
+from karpenter.core.model.catalog import EMPTY, Catalog, combine
 from karpenter.core.model.pool_hash import POOL_HASH_VERSION, pool_hash
 from tests.unit.core.disruption.clusters import LONG_AGO, MARKET, NOW, machine, pool
 
@@ -174,6 +175,24 @@ def test_a_young_claim_is_not_drifted_by_the_catalogue() -> None:
     )
 
     assert drift_reason(young, pool(), MARKET, NOW) == ""
+
+
+def test_a_cloud_that_does_not_answer_makes_nothing_drift() -> None:
+    """Where nobody says what a pool may buy, that is no news about its machines."""
+    assert drift_reason(claim(), pool(), EMPTY, NOW) == ""
+    assert drift_reason(claim(size="gone"), pool(), EMPTY, NOW) == ""
+    unanswered = combine({"default": EMPTY, "other": MARKET})
+    assert drift_reason(claim(size="gone"), pool(), unanswered, NOW) == ""
+    assert drift_reason(claim(size="gone"), pool("other"), unanswered, NOW) == "InstanceTypeNotFound"
+
+
+def test_a_type_that_only_another_pool_may_buy_is_gone() -> None:
+    """What counts is what the machine's own pool is sold."""
+    lean = Catalog(types=MARKET.types[:1])
+
+    assert drift_reason(claim(), pool(), combine({"default": lean, "other": MARKET}), NOW) == (
+        "InstanceTypeNotFound"
+    )
 
 
 def test_what_was_never_launched_is_not_drifted() -> None:
