@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from karpenter.core.disruption.budgets import headroom, read_budgets
+from karpenter.core.disruption.budgets import binding, read_budgets
 from karpenter.core.disruption.candidates import survey
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
+from karpenter.core.disruption.headroom import strength
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.guards import Guards
 from karpenter.core.state.nodes import state_nodes
@@ -61,20 +62,15 @@ class BudgetGauges:
     def refresh(self) -> None:
         """Bring what budgets allow up to date."""
         view, now = self._store.view(), self._clock.now()
-        size, leaving = dict[str, int](), dict[str, int]()
-        for node in state_nodes(view):
-            if node.pool and node.is_initialized:
-                size[node.pool] = size.get(node.pool, 0) + 1
-                leaving[node.pool] = leaving.get(node.pool, 0) + (node.is_leaving or not node.is_ready)
+        sizes, leaving = strength(state_nodes(view))
         allowed, consuming = [], []
         for name, pool in view.pools.items():
-            budgets = read_budgets(pool.spec.disruption.budgets)
+            budgets, size = read_budgets(pool.spec.disruption.budgets), sizes.get(name, 0)
             for reason in REASONS:
-                labels = {"nodepool": name, "reason": reason.lower()}
-                gone = leaving.get(name, 0)
-                left = headroom(budgets, reason=reason, pool_size=size.get(name, 0), disrupting=gone, now=now)
-                allowed.append((float(left), labels))
-                consuming.append((float(gone), labels))
+                labels = {"nodepool": name, "reason": reason}
+                tightest = binding(budgets, reason=reason, pool_size=size, now=now)
+                allowed.append((float(size if tightest is None else tightest.ceiling(size)), labels))
+                consuming.append((float(leaving.get(name, 0)), labels))
         self._metrics[nodepools.ALLOWED_DISRUPTIONS].publish("pools", allowed)
         self._metrics[nodepools.NODES_CONSUMING_BUDGETS].publish("pools", consuming)
 
@@ -96,6 +92,6 @@ def could_go(candidate: Candidate, reason: str) -> bool:
     spec = candidate.pool.spec
     if spec.replicas is not None or candidate.quiet:
         return False
-    if reason == EMPTY:
-        return candidate.is_empty
+    if candidate.is_empty or reason == EMPTY:
+        return candidate.is_empty and reason == EMPTY
     return spec.disruption.consolidation_policy != "WhenEmpty" and candidate.price is not None

@@ -25,14 +25,7 @@ class Headroom:
 
     def __init__(self, nodes: Iterable[StateNode], view: ClusterView, reason: str, now: datetime) -> None:
         self.reason = reason
-        size: dict[str, int] = {}
-        leaving: dict[str, int] = {}
-        for node in nodes:
-            if not node.pool or not node.is_initialized or _is_gone(node):
-                continue
-            size[node.pool] = size.get(node.pool, 0) + 1
-            if node.is_leaving or not node.is_ready:
-                leaving[node.pool] = leaving.get(node.pool, 0) + 1
+        size, leaving = strength(nodes)
         self._left: dict[str, int] = {}
         self._binding: dict[str, str] = {}
         for name, pool in view.pools.items():
@@ -67,6 +60,19 @@ class Headroom:
         pool = candidate.pool.name
         budget = self._binding[pool]
         return f"the disruption budget of NodePool {pool} ({budget}) allows no more for {self.reason}"
+
+
+def strength(nodes: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return how many machines each pool has, and how many of them use up its budgets already."""
+    size: dict[str, int] = {}
+    leaving: dict[str, int] = {}
+    for node in nodes:
+        if not node.pool or not node.is_initialized or _is_gone(node):
+            continue
+        size[node.pool] = size.get(node.pool, 0) + 1
+        if node.is_leaving or not node.is_ready:
+            leaving[node.pool] = leaving.get(node.pool, 0) + 1
+    return size, leaving
 
 
 def _is_gone(node: StateNode) -> bool:

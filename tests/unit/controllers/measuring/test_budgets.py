@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from karpenter.api.meta import Condition
 from karpenter.api.nodepool import Budget
 from karpenter.controllers.measuring.budgets import PERIOD, BudgetGauges
 from karpenter.controllers.worker import Inline
@@ -47,26 +48,40 @@ def shown(*objects: Any, latest: Catalog | None = MARKET) -> Shown:
 
 
 def test_what_budgets_allow() -> None:
-    """Of four nodes half may go; what leaves already counts, whatever the reason."""
+    """Of four nodes half may go at once; what leaves already is counted beside, until its machine ends."""
     machines = [each for n in range(4) for each in machine(f"n-{n}")]
     found = shown(pool(budgets=(Budget(nodes="50%"),)), *machines, node())
     names = ("nodepool", "reason")
     assert found.rows(nodepools.ALLOWED_DISRUPTIONS, *names) == {
-        ("default", "empty"): 2.0,
-        ("default", "drifted"): 2.0,
-        ("default", "underutilized"): 2.0,
+        ("default", "Empty"): 2.0,
+        ("default", "Drifted"): 2.0,
+        ("default", "Underutilized"): 2.0,
     }
 
     found.store.mark(["n-0"])
-    assert set(found.rows(nodepools.ALLOWED_DISRUPTIONS, *names).values()) == {1.0}
+    assert set(found.rows(nodepools.ALLOWED_DISRUPTIONS, *names).values()) == {2.0}
     assert set(found.rows(nodepools.NODES_CONSUMING_BUDGETS, *names).values()) == {1.0}
+
+    ending = Condition(type="InstanceTerminating", status="True")
+    found.store.apply(Put(machine("n-0", conditions=(ending,))[1]))
+    assert set(found.rows(nodepools.NODES_CONSUMING_BUDGETS, *names).values()) == {0.0}
+
+
+def test_without_a_budget_in_force_every_node_may_go() -> None:
+    """Nothing is held back, so the whole pool is shown."""
+    machines = [each for n in range(3) for each in machine(f"n-{n}")]
+    found = shown(pool(budgets=(Budget(nodes="0", reasons=("Drifted",)),)), *machines)
+    allowed = found.rows(nodepools.ALLOWED_DISRUPTIONS, "nodepool", "reason")
+
+    assert allowed["default", "Drifted"] == 0.0
+    assert allowed["default", "Empty"] == allowed["default", "Underutilized"] == 3.0
 
 
 @pytest.mark.parametrize(
     ("disruption_of_pool", "latest", "expected"),
     [
         pytest.param(
-            {}, MARKET, {"empty": 1, "drifted": 0, "underutilized": 2}, id="all may be consolidated"
+            {}, MARKET, {"empty": 1, "drifted": 0, "underutilized": 1}, id="all may be consolidated"
         ),
         pytest.param(
             {"consolidation_policy": "WhenEmpty"},
@@ -77,9 +92,7 @@ def test_what_budgets_allow() -> None:
         pytest.param(
             {"consolidate_after": "Never"}, MARKET, {"empty": 0, "drifted": 0, "underutilized": 0}, id="none"
         ),
-        pytest.param(
-            {}, None, {"empty": 1, "drifted": 2, "underutilized": 0}, id="nothing is sold any longer"
-        ),
+        pytest.param({}, None, {"empty": 0, "drifted": 0, "underutilized": 0}, id="nobody says what is sold"),
     ],
 )
 def test_which_machines_could_go(
