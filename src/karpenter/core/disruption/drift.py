@@ -3,7 +3,8 @@ Drift: machines that are no longer what their pool wants are exchanged, one at a
 
 The price is not asked. Of dynamic pools, empty machines go first, then those that drifted
 first; one whose pods have no other place is passed over. Machines of static pools are
-exchanged one for one, as many as the budget and the limit on nodes allow.
+exchanged one for one, as many at a time as the budget and the limit on nodes allow: since
+replacements come first, what is on its way out counts against that limit until it is gone.
 """
 
 from __future__ import annotations
@@ -49,14 +50,22 @@ def exchange_static(
     headroom: Headroom,
     template_node: Callable[[Candidate], NewNode | None],
 ) -> list[Command]:
-    """Return a command for every drifted machine of a static pool that can be exchanged now."""
+    """
+    Return a command for every drifted machine of a static pool that can be exchanged now.
+
+    `sizes` counts the machines of each pool that stay.
+    """
     commands: list[Command] = []
     room: dict[str, int] = {}
     for candidate in sorted(candidates, key=_order):
         pool = candidate.pool
+        staying = sizes.get(pool.name, 0)
+        if staying + headroom.replaced(pool.name) > (pool.spec.replicas or 0):
+            continue
         limit = parse_resources(pool.spec.limits).get(NODES)
-        left = room.setdefault(pool.name, _PLENTY if limit is None else limit - sizes.get(pool.name, 0))
-        if left <= 0 or not headroom.allows(candidate) or sizes.get(pool.name, 0) > (pool.spec.replicas or 0):
+        there = staying + headroom.going(pool.name)
+        left = room.setdefault(pool.name, _PLENTY if limit is None else limit - there)
+        if left <= 0 or not headroom.allows(candidate):
             continue
         node = template_node(candidate)
         if node is None:

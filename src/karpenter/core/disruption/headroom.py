@@ -6,6 +6,7 @@ Counts machines and asks the pool's budgets; taking a machine uses up what it co
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from karpenter.core.disruption.budgets import binding, headroom, read_budgets
@@ -25,7 +26,10 @@ class Headroom:
 
     def __init__(self, nodes: Iterable[StateNode], view: ClusterView, reason: str, now: datetime) -> None:
         self.reason = reason
+        nodes = tuple(nodes)
         size, leaving = strength(nodes)
+        self._going = Counter(node.pool for node in nodes if node.is_leaving)
+        self._replaced = Counter(node.pool for node in nodes if node.is_being_replaced)
         self._left: dict[str, int] = {}
         self._binding: dict[str, str] = {}
         for name, pool in view.pools.items():
@@ -54,6 +58,14 @@ class Headroom:
                 left[candidate.pool.name] -= 1
                 found.append(candidate)
         return found
+
+    def going(self, pool: str) -> int:
+        """Return how many machines of a pool are on their way out and still there."""
+        return self._going[pool]
+
+    def replaced(self, pool: str) -> int:
+        """Return how many of those wait for what replaces them."""
+        return self._replaced[pool]
 
     def obstacle(self, candidate: Candidate) -> str:
         """Return what a budget says about a candidate that it holds."""

@@ -83,6 +83,11 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.claim is not None and is_true(self.claim.status.conditions, "InstanceTerminating")
 
     @property
+    def is_being_replaced(self) -> bool:
+        """Whether it was decided that the machine goes, and it waits for what replaces it."""
+        return self.marked and self.claim is not None and self.claim.metadata.deletion_timestamp is None
+
+    @property
     def is_ready(self) -> bool:
         """Whether the kubelet says that the node is ready."""
         conditions = self.node.status.conditions if self.node is not None else ()
