@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
+from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.meta import Resource
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
@@ -24,7 +25,7 @@ from karpenter.api.overlay import NodeOverlay
 from karpenter.api.pod import Pod
 from karpenter.core.state.fleet import Fleet
 from karpenter.core.state.nodes import remember, state_nodes
-from karpenter.core.state.pods import is_finished
+from karpenter.core.state.pods import is_finished, is_leaving
 from karpenter.core.state.view import ClusterView, NodeClass, field_of, is_true
 
 if TYPE_CHECKING:
@@ -220,11 +221,11 @@ class Store:
             self._note_pod(item, before)
         elif kind is Node:
             self._fleet.put_node(item, before)
-            self.stamp += item is None or before is None
+            self.stamp += _openness(item) != _openness(before)
         elif kind is NodeClaim:
             self._note_claim(item, before)
         elif kind is NodePool or kind is NodeOverlay:
-            self.stamp += _generation(item) != _generation(before)
+            self.stamp += _wish(item) != _wish(before)
 
     def _note_pod(self, pod: Pod | None, before: Pod | None) -> None:
         self._fleet.put_pod(pod, before)
@@ -233,8 +234,7 @@ class Store:
         bound = pod is not None and bool(pod.spec.node_name)
         if pod is None or bound or is_finished(pod):
             self._seen_at.pop(last.key, None)
-        newly_bound = bound and (before is None or not before.spec.node_name)
-        self.stamp += pod is None or newly_bound
+        self.stamp += pod is None or (bound and _stay(pod) != _stay(before))
 
     def _note_claim(self, claim: NodeClaim | None, before: NodeClaim | None) -> None:
         self._fleet.put_claim(claim, before)
@@ -265,8 +265,26 @@ def _place(item: Resource | NodeClass) -> tuple[str, Any]:
     return field_of(type(item)), item.key
 
 
-def _generation(item: NodePool | NodeOverlay | None) -> int:
-    return item.metadata.generation if item is not None else 0
+def _wish(item: NodePool | NodeOverlay | None) -> tuple[int, bool]:
+    """Return what of a pool or an overlay a consolidation depends on."""
+    if item is None:
+        return 0, False
+    return item.metadata.generation, is_true(item.status.conditions, "Ready")
+
+
+def _openness(node: Node | None) -> tuple[object, ...]:
+    """Return what of a node decides whether it may go, and who may come to it."""
+    if node is None:
+        return ()
+    meta, spec = node.metadata, node.spec
+    return meta.labels, meta.annotations.get(DO_NOT_DISRUPT), spec.taints, spec.unschedulable
+
+
+def _stay(pod: Pod | None) -> tuple[object, ...]:
+    """Return what of a pod decides whether its node may go, and what that costs."""
+    if pod is None or not pod.spec.node_name:
+        return ()
+    return is_finished(pod), is_leaving(pod), pod.metadata.annotations.get(DO_NOT_DISRUPT)
 
 
 def _standing(claim: NodeClaim | None) -> tuple[bool, ...]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from karpenter.core.state.nodes import StateNode
 
 OURS = [("karpenter.kwok.sh", "KWOKNodeClass")]
+KEEP = {"karpenter.sh/do-not-disrupt": "true"}
 FOREIGN = {"nodeClassRef": {"group": "other.example", "kind": "OtherClass", "name": "default"}}
 
 
@@ -182,8 +183,14 @@ def test_the_first_sight_of_a_waiting_pod_is_remembered(event: Put | Gone) -> No
         pytest.param((), Put(node()), True, id="a node comes"),
         pytest.param((node(),), Put(node(ready=False)), False, id="a node changes"),
         pytest.param((node(),), Gone(node()), True, id="a node goes"),
+        pytest.param((node(),), Put(node(spec={"unschedulable": True})), True, id="a node is cordoned"),
+        pytest.param(
+            (node(meta={"annotations": KEEP}),), Put(node()), True, id="a node may be disrupted again"
+        ),
         pytest.param((), Put(pod()), True, id="a pod is bound"),
         pytest.param((pod(),), Put(pod(meta={"labels": {"a": "b"}})), False, id="a bound pod changes"),
+        pytest.param((pod(),), Put(pod(status={"phase": "Succeeded"})), True, id="a pod ends"),
+        pytest.param((pod(meta={"annotations": KEEP}),), Put(pod()), True, id="a pod may be disrupted again"),
         pytest.param((pod(),), Gone(pod()), True, id="a pod goes"),
         pytest.param((), Put(launched()), True, id="a claim comes"),
         pytest.param((launched(),), Put(launched()), False, id="a claim stays what it was"),
@@ -191,6 +198,7 @@ def test_the_first_sight_of_a_waiting_pod_is_remembered(event: Put | Gone) -> No
         pytest.param((launched(),), Gone(launched()), True, id="a claim goes"),
         pytest.param((pool(),), Put(pool(meta={"generation": 2})), True, id="a pool changes"),
         pytest.param((pool(),), Put(pool(ValidationSucceeded="True")), False, id="a pool's status changes"),
+        pytest.param((pool(),), Put(pool(Ready="True")), True, id="a pool is ready"),
         pytest.param((), Put(overlay(1)), True, id="an overlay comes"),
         pytest.param((overlay(1),), Put(overlay(1)), False, id="an overlay stays what it was"),
         pytest.param((overlay(1),), Put(overlay(2)), True, id="an overlay changes"),
