@@ -130,7 +130,7 @@ class Consolidation:
         if spot_again and not self._spot_to_spot:
             return _SPOT_CLOSED
         if len(replacements) > 1:
-            return _several(replacements, before)
+            return _several(replacements, before, choosy=spot_again and len(candidates) == 1)
         (node,) = replacements
         if spot_again:
             return _spot(candidates, node, before)
@@ -181,10 +181,16 @@ def _spot(candidates: Sequence[Candidate], node: NewNode, before: float) -> tupl
     if len(candidates) > 1:
         kept = _not_what_is_removed(candidates, found)
         return (kept,) if kept is not None else _no_saving(node, before)
-    if len(found.instance_types) < SPOT_CHOICE:
-        few = len(found.instance_types)
-        return Refused("NoSaving", f"only {few} spot types are cheaper, and {SPOT_CHOICE} are needed")
-    return (prices.cheapest_types(found, max(SPOT_CHOICE, prices.types_for_variety(found))),)
+    chosen = _choice(found)
+    return chosen if isinstance(chosen, Refused) else (chosen,)
+
+
+def _choice(node: NewNode) -> NewNode | Refused:
+    """Cut what replaces one spot machine down to its cheapest types, if there are enough to choose from."""
+    count = len(node.instance_types)
+    if count < SPOT_CHOICE:
+        return Refused("NoSaving", f"only {count} spot types are cheaper, and {SPOT_CHOICE} are needed")
+    return prices.cheapest_types(node, max(SPOT_CHOICE, prices.types_for_variety(node)))
 
 
 def _bought_cheaper(
@@ -196,12 +202,16 @@ def _bought_cheaper(
         return _no_saving(node, before)
     if not prices.keeps_variety(found):
         return _TOO_FEW_TYPES
-    if prices.allows(found, SPOT) and prices.allows(found, ON_DEMAND):
-        found = prices.only(found, SPOT)
-        assert found is not None
-    if len(candidates) > 1:
-        found = _not_what_is_removed(candidates, found)
-    return (found,) if found is not None else _AS_GOOD
+    found = _rather_spot(found)
+    kept = _not_what_is_removed(candidates, found) if len(candidates) > 1 else found
+    return (kept,) if kept is not None else _AS_GOOD
+
+
+def _rather_spot(node: NewNode) -> NewNode:
+    """Buy spot only where on-demand would do as well: its price was not asked."""
+    both = prices.allows(node, SPOT) and prices.allows(node, ON_DEMAND)
+    spot = prices.only(node, SPOT) if both else None
+    return node if spot is None else spot
 
 
 def balance(saving: float, cost: float, totals: PoolTotals) -> float:
@@ -213,8 +223,14 @@ def balance(saving: float, cost: float, totals: PoolTotals) -> float:
     return (saving / totals.price) / (cost / totals.cost)
 
 
-def _several(replacements: Sequence[NewNode], before: float) -> tuple[NewNode, ...] | Refused:
-    """Cut every replacement down to types under which all of them together stay cheaper."""
+def _several(
+    replacements: Sequence[NewNode], before: float, *, choosy: bool
+) -> tuple[NewNode, ...] | Refused:
+    """
+    Cut every replacement down to types under which all of them together stay cheaper.
+
+    With `choosy` spot replaces one spot machine, and each replacement needs many types, as one alone would.
+    """
     total = sum(node.purchase.price for node in replacements)
     if total >= before or total <= 0:
         return Refused("NoSaving", f"new nodes would cost ${total:.4f} an hour, no less than ${before:.4f}")
@@ -223,7 +239,11 @@ def _several(replacements: Sequence[NewNode], before: float) -> tuple[NewNode, .
         kept = prices.cheaper_than(node, node.purchase.price * before / total)
         if kept is None or not prices.keeps_variety(kept):
             return _no_saving(node, before)
-        found.append(kept)
+        kept = _rather_spot(kept)
+        chosen = _choice(kept) if choosy and prices.allows(kept, SPOT) else kept
+        if isinstance(chosen, Refused):
+            return chosen
+        found.append(chosen)
     return tuple(found)
 
 
