@@ -22,6 +22,7 @@ from karpenter.core.disruption.candidates import Candidate
 from karpenter.core.disruption.carry import close, counted, open_again, progress, remove
 from karpenter.core.disruption.command import Command
 from karpenter.core.disruption.effect import expectation
+from karpenter.core.disruption.spare import spared
 from karpenter.core.disruption.surge import step
 from karpenter.core.effects import Nominate
 from karpenter.core.provisioning.claims import create
@@ -208,7 +209,10 @@ class Commands:
                 waiting = [claim for claim in claims if claim is not None]
                 await self._performer.perform(disruption_waiting(claim) for claim in waiting)
             case "ready":
-                if await self._is_succeeded(begun):
+                await self._spare(begun)
+                if not begun.candidates:
+                    self._end_early(begun, "all of its machines stay")
+                elif await self._is_succeeded(begun):
                     await self._finish(begun)
             case "lost":
                 await self._undo(begun, "a replacement is gone")
@@ -242,19 +246,34 @@ class Commands:
         await self._performer.perform(counted(begun.candidates, reason))
         log.info("disruption.finished", command=begun.text)
 
+    async def _spare(self, begun: Begun) -> None:
+        """Open machines again that must not go any more, and leave them out of their command."""
+        stays = spared(begun.candidates, begun.command.reason, self._store.view(), self._clock.now())
+        for each in [each for each in begun.candidates if each.name in stays]:
+            log.info("node.spared", node=each.name, command=begun.text, because=stays[each.name])
+            begun.candidates = tuple(other for other in begun.candidates if other is not each)
+            self._store.unmark([each.claim.name])
+            await self._open(each)
+
     async def _undo(self, begun: Begun, why: str) -> None:
+        self._end_early(begun, why)
+        self._store.unmark(begun.claims)
+        for each in begun.candidates:
+            await self._open(each)
+
+    def _end_early(self, begun: Begun, why: str) -> None:
         log.warning("disruption.undone", command=begun.text, because=why)
         self.under_way.remove(begun)
-        self._store.unmark(begun.claims)
         self._metrics[disruption.QUEUE_FAILURES].add(
             decision=begun.command.decision,
             reason=begun.command.reason.lower(),
-            consolidation_type=begun.command.decision,
+            consolidation_type=begun.command.kind,
         )
-        for each in begun.candidates:
-            node = self._node(each.name)
-            if node is not None and not node.is_leaving:
-                await self._performer.perform(open_again(node, self._clock.now()))
+
+    async def _open(self, candidate: Candidate) -> None:
+        node = self._node(candidate.name)
+        if node is not None and not node.is_leaving:
+            await self._performer.perform(open_again(node, self._clock.now()))
 
     def _nodes_of(self, begun: Begun) -> dict[str, str]:
         """Return the node of each new machine, by the name that the command gave it."""

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from karpenter.api.domains import ALL_LABEL_RULES
+from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.meta import Condition
 from karpenter.controllers.commands import PERIOD, Commands
 from karpenter.controllers.disruption import UNSYNCED, Disruption
@@ -19,6 +20,7 @@ from karpenter.core.disruption.command import DRIFTED, EMPTY
 from karpenter.core.disruption.effect import Expectation
 from karpenter.core.disruption.lives import SHORTEST
 from karpenter.core.disruption.propose import Rules
+from karpenter.core.effects import DeleteObject
 from karpenter.core.scheduling.intake.intake import Policy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.guards import Guards
@@ -202,7 +204,32 @@ def test_what_cannot_be_finished_is_undone(how: str) -> None:
         await stage.commands.look()
         assert stage.commands.under_way == []
         assert stage.store.marked == frozenset()
-        labels = {"decision": "replace", "reason": "drifted", "consolidation_type": "replace"}
+        labels = {"decision": "replace", "reason": "drifted", "consolidation_type": ""}
+        assert stage.metrics[declared.QUEUE_FAILURES].value(**labels) == 1.0
+
+    asyncio.run(main())
+
+
+def test_a_machine_that_must_not_go_any_more_is_opened_again() -> None:
+    """What was forbidden after the decision stays, and the others of its command go."""
+
+    async def main() -> None:
+        stage = Stage(machine("idle-1"), machine("idle-2"))
+        assert await stage.begin()
+        assert stage.store.marked == {"idle-1", "idle-2"}
+        stage.put(pod("late-1", "idle-1", annotations={DO_NOT_DISRUPT: "true"}))
+        await stage.commands.look()
+        gone = [each.name for each in stage.performer.effects if isinstance(each, DeleteObject)]
+        assert gone == ["idle-2"]
+        assert stage.store.marked == {"idle-2"}
+
+        stage = empty()
+        assert await stage.begin()
+        stage.put(pod("late-1", "idle"))
+        await stage.commands.look()
+        assert "DeleteObject" not in stage.performer.kinds
+        assert (stage.commands.under_way, stage.store.marked) == ([], frozenset())
+        labels = {"decision": "delete", "reason": "empty", "consolidation_type": "empty"}
         assert stage.metrics[declared.QUEUE_FAILURES].value(**labels) == 1.0
 
     asyncio.run(main())

@@ -51,6 +51,13 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         return "replace" if self.replacements else "delete"
 
     @property
+    def kind(self) -> str:
+        """How it was found, as metrics call it: of savings, whether for one machine or several together."""
+        if self.reason == UNDERUTILIZED:
+            return "single" if len(self.candidates) == 1 else "multi"
+        return "empty" if self.reason == EMPTY else ""
+
+    @property
     def saving(self) -> float:
         """What the command saves per hour."""
         return self.hourly_before - self.hourly_after

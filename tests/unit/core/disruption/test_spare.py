@@ -1,0 +1,65 @@
+"""A last look at machines at the moment when they would go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from karpenter.api.labels import DO_NOT_DISRUPT
+from karpenter.core.disruption.candidates import survey
+from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
+from karpenter.core.disruption.spare import spared
+from karpenter.core.state.guards import Guards
+from karpenter.core.state.nodes import state_nodes
+from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, machine, pod, pool
+
+if TYPE_CHECKING:
+    from karpenter.api.meta import Resource
+
+KEEP = {DO_NOT_DISRUPT: "true"}
+
+
+def stays(reason: str, *arrived: Resource, forbidden: bool = False, **more: Any) -> bool:
+    """Whether a machine stays on which something has happened since it was chosen."""
+    before = cluster(pool(), machine("m", **more), machine("n", **more))
+    candidates = survey(state_nodes(before), before, MARKET, Guards(before), NOW).candidates
+    node, *claim = machine("m", **more)
+    if forbidden:
+        node = msgspec.structs.replace(
+            node, metadata=msgspec.structs.replace(node.metadata, annotations=KEEP)
+        )
+    after = cluster(pool(), [node, *claim], machine("n", **more), *arrived)
+    found = spared(candidates, reason, after, NOW)
+    assert "n" not in found
+    return "m" in found
+
+
+@pytest.mark.parametrize("reason", [EMPTY, DRIFTED, UNDERUTILIZED])
+def test_a_machine_goes_unless_it_was_forbidden(reason: str) -> None:
+    """Who forbids to disrupt a node is heard until the end, whatever the reason and its grace period."""
+    assert not stays(reason)
+    assert stays(reason, forbidden=True)
+    assert stays(reason, forbidden=True, grace="1h")
+
+
+@pytest.mark.parametrize(
+    ("reason", "grace", "expected"),
+    [
+        pytest.param(EMPTY, None, True, id="empty"),
+        pytest.param(UNDERUTILIZED, None, True, id="a saving"),
+        pytest.param(UNDERUTILIZED, "1h", True, id="a saving, with a grace period"),
+        pytest.param(DRIFTED, None, True, id="drifted"),
+        pytest.param(DRIFTED, "1h", False, id="drifted, and its grace period ends what pods wish"),
+    ],
+)
+def test_a_pod_that_must_not_go_keeps_its_machine(reason: str, grace: str | None, expected: bool) -> None:
+    """A node that would wait for such a pod, closed and half empty, is of no use to anybody."""
+    assert stays(reason, pod("web-1", "m", annotations=KEEP), grace=grace) == expected
+
+
+def test_a_pod_that_was_on_its_way_keeps_an_empty_machine_only() -> None:
+    """A saving moves pods anyway; an empty machine was to go because there were none."""
+    assert stays(EMPTY, pod("web-1", "m"))
+    assert not stays(UNDERUTILIZED, pod("web-1", "m"))
