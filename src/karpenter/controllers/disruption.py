@@ -18,7 +18,7 @@ from karpenter.api.labels import NODEPOOL
 from karpenter.core.announcements import budget_blocked, consolidation_candidate, consolidation_rejected
 from karpenter.core.disruption.carry import describe, open_again, strays
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
-from karpenter.core.disruption.confirm import WAIT, Confirmed, confirm
+from karpenter.core.disruption.confirm import WAIT, Confirmed, confirm, reconfirm
 from karpenter.core.disruption.effect import is_due, landed, rested
 from karpenter.core.disruption.lives import expected_lives, grown, saved
 from karpenter.core.disruption.lull import next_moment
@@ -267,7 +267,7 @@ class Disruption:
                 await self._tell(command, lambda item: consolidation_rejected(item, text, second.why))
                 log.info("disruption.rejected", command=text, why=second.why, because=second.message)
                 self._metrics[disruption.FAILED_VALIDATIONS].add(
-                    float(len(command.candidates)), consolidation_type=_TYPES[command.reason]
+                    float(len(command.candidates)), consolidation_type=command.kind
                 )
                 return False
             begun = await self._commands.begin(second.command, second.candidates, text)
@@ -279,7 +279,7 @@ class Disruption:
         catalog = await self._catalogs.of(self._store.view().pools.values())
         view, now = self._store.view(), self._clock.now()
         nominated, buffered = self._store.nominated(now), self._buffered()
-        return await self._worker.run(
+        second = await self._worker.run(
             partial(
                 confirm,
                 command,
@@ -295,14 +295,31 @@ class Disruption:
                 fullest_first=self._rules.strategy == "global",
             )
         )
+        latest, now = self._store.view(), self._clock.now()
+        if latest is view or not isinstance(second, Confirmed):
+            return second
+        nominated, buffered = self._store.nominated(now), self._buffered()
+        return await self._worker.run(
+            partial(
+                reconfirm,
+                second,
+                latest,
+                catalog,
+                now=now,
+                policy=self._policy,
+                nominated=nominated,
+                buffered=buffered,
+                surge=self._rules.surge,
+            )
+        )
 
     def _remember(self, command: Command, candidates: tuple[Candidate, ...], now: datetime) -> None:
         recent = [each for each in self._past if now - each.when < self._rules.no_return]
         self._past = (*recent, remember(command, candidates, now))
         if command.reason == UNDERUTILIZED:
             self._lives = saved(self._lives, {each.pool.name for each in candidates}, now)
-        kind, decision, reason = _TYPES[command.reason], command.decision, command.reason.lower()
-        labels = {"decision": decision, "reason": reason, "consolidation_type": kind}
+        decision, reason = command.decision, command.reason.lower()
+        labels = {"decision": decision, "reason": reason, "consolidation_type": command.kind}
         self._metrics[disruption.DECISIONS].add(**labels)
         for pool in sorted({each.pool.name for each in candidates}):
             self._metrics[disruption.DECISIONS_BY_NODEPOOL].add(nodepool=pool, **labels)

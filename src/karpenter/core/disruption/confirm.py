@@ -117,6 +117,39 @@ def confirm(
     )
 
 
+def reconfirm(
+    confirmed: Confirmed,
+    view: ClusterView,
+    catalog: Catalog,
+    *,
+    now: datetime,
+    policy: Policy,
+    nominated: frozenset[str] = frozenset(),
+    buffered: frozenset[str] = frozenset(),
+    surge: bool = False,
+) -> Second:
+    """
+    Look once more at the machines of a command alone, in the cluster as it is when the second look is over.
+
+    That look takes its time in a large cluster; what has come to the machines meanwhile is no part of it.
+    """
+    command = confirmed.command
+    nodes = [node for node in state_nodes(view) if node.name in command.candidates]
+    known = priced(view, catalog, policy)
+    surveyed = survey(nodes, view, known, Guards(view), now, nominated=nominated, surge=surge)
+    if command.reason == EMPTY:
+        headroom = Headroom(state_nodes(view), view, command.reason, now)
+        return _still_empty(command, surveyed, headroom, buffered)
+    going = _still_there(command, surveyed)
+    if isinstance(going, Rejected):
+        return going
+    there = {pod.key for each in confirmed.candidates for pod in each.pods}
+    newcomer = next((pod.key for each in going for pod in each.pods if pod.key not in there), "")
+    if newcomer:
+        return Rejected(why="churn", message=f"pod {newcomer} has come since")
+    return Confirmed(command=command, candidates=going)
+
+
 def _newcomer(command: Command, going: Sequence[Candidate]) -> str:
     """Return a pod of which a command that buys several machines has not heard; nothing if there is none."""
     if len(command.replacements) <= 1:
@@ -130,11 +163,8 @@ def _stranded(refused: Sequence[Refusal]) -> str:
 
 
 def _still_empty(command: Command, surveyed: Survey, headroom: Headroom, buffered: frozenset[str]) -> Second:
-    empty = [
-        each
-        for each in surveyed.candidates
-        if each.name in command.candidates and each.is_empty and not each.quiet and each.name not in buffered
-    ]
+    free = {each.name: each for each in surveyed.candidates if each.is_empty and not each.quiet}
+    empty = [free[name] for name in command.candidates if name in free and name not in buffered]
     if not empty:
         return Rejected(why="churn", message="none of the machines is empty and free to go any more")
     going = headroom.within(empty)
@@ -152,7 +182,7 @@ def _still_empty(command: Command, surveyed: Survey, headroom: Headroom, buffere
 def _still_there(command: Command, surveyed: Survey) -> tuple[Candidate, ...] | Rejected:
     drifted = command.reason == DRIFTED
     usable = (*surveyed.candidates, *(surveyed.eventual if drifted else ()))
-    by_name = {each.name: each for each in usable if drifted or not each.quiet}
+    by_name = {each.name: each for each in usable if drifted or _may_be_saved(each)}
     for name in command.candidates:
         if name in by_name:
             continue
@@ -161,6 +191,12 @@ def _still_there(command: Command, surveyed: Survey) -> tuple[Candidate, ...] | 
             return Rejected(why="budget", message=f"node {name}: {held.message}")
         return Rejected(why="churn", message=f"node {name} may not go any more")
     return tuple(by_name[name] for name in command.candidates)
+
+
+def _may_be_saved(candidate: Candidate) -> bool:
+    """Whether a machine's pool still lets it go for a saving, and what it costs is still known."""
+    policy = candidate.pool.spec.disruption.consolidation_policy
+    return not candidate.quiet and candidate.price is not None and policy != "WhenEmpty"
 
 
 def _differs(before: Sequence[NewNode], after: Sequence[NewNode]) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED, Command
-from karpenter.core.disruption.confirm import Confirmed, Rejected, confirm
+from karpenter.core.disruption.confirm import Confirmed, Rejected, confirm, reconfirm
 from karpenter.core.disruption.propose import Rules, propose
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.scheduling.intake.intake import Policy
@@ -62,6 +62,15 @@ def test_empty_machines_go_if_they_are_still_empty() -> None:
     assert why(again(EMPTY_TWO, view, buffered=frozenset({"m"}))) == "churn"
 
 
+def test_of_empty_machines_those_go_first_that_were_to_go_first() -> None:
+    """When a budget has shrunk meanwhile, the order of the command decides who still goes."""
+    view = view_of([pool(budgets=(Budget(nodes="1"),)), *machine("m"), *machine("n", "xlarge")])
+    found = again(Command(reason=EMPTY, candidates=("n", "m")), view)
+
+    assert isinstance(found, Confirmed)
+    assert found.command.candidates == ("n",)
+
+
 def test_budgets_count_at_the_second_look_too() -> None:
     """A budget that closed meanwhile keeps everything."""
     tight = view_of([pool(budgets=(Budget(nodes="0"),)), *machine("m"), *machine("n")])
@@ -88,6 +97,9 @@ def test_a_machine_that_was_promised_meanwhile_stays() -> None:
     assert why(again(command, view, nominated=frozenset({"m"}))) == "budget"
     assert why(again(command, view_of([pool()]))) == "churn"
     assert why(again(command, wasteful(consolidate_after="Never"))) == "churn"
+    assert why(again(command, wasteful(consolidation_policy="WhenEmpty"))) == "churn"
+    unpriced = view_of([pool(), *machine("m", "xlarge", zone="zone-9"), pod("web-1", "m")])
+    assert why(again(command, unpriced)) == "churn"
 
 
 def test_pods_must_still_have_the_same_places() -> None:
@@ -154,3 +166,31 @@ def test_pods_that_were_promised_a_place_do_not_look_for_another() -> None:
 
     assert isinstance(again(command, view, market=SPLIT, promised={leaving.key: ""}), Confirmed)
     assert why(again(command, view, market=SPLIT, promised={leaving.key: "n"})) == "scheduling"
+
+
+def once_more(command: Command, view: ClusterView, later: ClusterView, **more: Any) -> Second:
+    """Look at a command again, and once more when that is over."""
+    confirmed = again(command, view)
+    assert isinstance(confirmed, Confirmed)
+    return reconfirm(confirmed, later, MARKET, now=NOW, policy=POLICY, **more)
+
+
+def test_what_comes_to_a_machine_during_the_second_look_counts() -> None:
+    """Nothing that was asked about has changed, or the command is dropped: the newcomer has no place yet."""
+    view = wasteful()
+    command = first(view)
+
+    assert isinstance(once_more(command, view, wasteful()), Confirmed)
+    assert why(once_more(command, view, wasteful(pod("late-1", "m", cpu="100m")))) == "churn"
+    kept = pod("web-1", "m", annotations={DO_NOT_DISRUPT: "true"})
+    assert why(once_more(command, view, wasteful(kept))) == "churn"
+    assert why(once_more(command, view, view, nominated=frozenset({"m"}))) == "budget"
+
+
+def test_machines_that_fill_during_the_second_look_stay() -> None:
+    """Those that are still empty go."""
+    view = view_of([pool(), *machine("m"), *machine("n")])
+    found = once_more(EMPTY_TWO, view, view_of([pool(), *machine("m"), *machine("n"), pod("web-1", "n")]))
+
+    assert isinstance(found, Confirmed)
+    assert found.command.candidates == ("m",)
