@@ -24,6 +24,7 @@ from karpenter.core.disruption.command import Command
 from karpenter.core.disruption.effect import expectation
 from karpenter.core.disruption.spare import spared
 from karpenter.core.disruption.surge import step
+from karpenter.core.disruption.titles import facts
 from karpenter.core.effects import Nominate
 from karpenter.core.provisioning.claims import create
 from karpenter.core.state.nodes import state_nodes
@@ -118,15 +119,7 @@ class Commands:
         """Close the machines of a command and launch what replaces them; say whether that was done."""
         if not self.claims.isdisjoint(each.claim.name for each in candidates):
             return False
-        log.info(
-            "disruption.begun",
-            command=text,
-            decision=command.decision,
-            reason=command.reason,
-            nodes=list(command.candidates),
-            replacements=[list(node.instance_types[:5]) for node in command.replacements],
-            pods=command.pods_moved,
-        )
+        log.info("disruption.begun", command=text, **facts(command, candidates))
         closed = [each for each in candidates if await self._close(each, command.reason)]
         if not closed or (command.replacements and len(closed) < len(candidates)):
             log.warning("disruption.given_up", command=text, because="not all machines could be closed")

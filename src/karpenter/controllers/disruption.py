@@ -16,7 +16,7 @@ import structlog
 
 from karpenter.api.labels import NODEPOOL
 from karpenter.core.announcements import budget_blocked, consolidation_candidate, consolidation_rejected
-from karpenter.core.disruption.carry import describe, open_again, strays
+from karpenter.core.disruption.carry import open_again, strays
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.core.disruption.confirm import WAIT, Confirmed, confirm, reconfirm
 from karpenter.core.disruption.effect import is_due, landed, rested
@@ -25,6 +25,7 @@ from karpenter.core.disruption.lull import next_moment
 from karpenter.core.disruption.payback import remember
 from karpenter.core.disruption.propose import propose
 from karpenter.core.disruption.telling import is_settled, misread, told, weighed
+from karpenter.core.disruption.titles import entitle
 from karpenter.core.state.nodes import state_nodes
 from karpenter.core.state.view import machinery
 from karpenter.kube.errors import Conflict
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
+    from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.controllers.catalogs import Catalogs
     from karpenter.controllers.commands import Commands
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.lives import Lives
     from karpenter.core.disruption.payback import Past
     from karpenter.core.disruption.propose import Rules
+    from karpenter.core.disruption.titles import Title
     from karpenter.core.effects import Announce
     from karpenter.core.scheduling.intake.intake import Policy
     from karpenter.core.scheduling.problem import Options
@@ -246,25 +249,24 @@ class Disruption:
 
     async def _follow_up(self, commands: Sequence[Command]) -> int:
         """Look again at commands where that is due, and begin them; return how many were begun."""
-        texts = [self._text(command) for command in commands]
-        late = False
-        for command, text in zip(commands, texts, strict=True):
-            if command.reason != DRIFTED:
-                late = True
-                await self._tell(command, partial(consolidation_candidate, command=text))
+        titles = [self._entitle(command) for command in commands]
+        late = [title for title in titles if title.command.reason != DRIFTED]
+        for title in late:
+            await self._tell(title, consolidation_candidate)
         if late:
             await self._clock.sleep(WAIT)
         begun = 0
-        for command, text in zip(commands, texts, strict=True):
-            begun += await self._begin(command, text)
+        for title in titles:
+            begun += await self._begin(title)
         return begun
 
-    async def _begin(self, command: Command, text: str) -> bool:
+    async def _begin(self, title: Title) -> bool:
         """Look again at a command, and begin to carry it out; say whether it was begun."""
+        command, text = title.command, title.text
         async with self._deciding:
             second = await self._confirm(command)
             if not isinstance(second, Confirmed):
-                await self._tell(command, lambda item: consolidation_rejected(item, text, second.why))
+                await self._tell(title, partial(consolidation_rejected, why=second.why))
                 log.info("disruption.rejected", command=text, why=second.why, because=second.message)
                 self._metrics[disruption.FAILED_VALIDATIONS].add(
                     float(len(command.candidates)), consolidation_type=command.kind
@@ -324,15 +326,13 @@ class Disruption:
         for pool in sorted({each.pool.name for each in candidates}):
             self._metrics[disruption.DECISIONS_BY_NODEPOOL].add(nodepool=pool, **labels)
 
-    def _text(self, command: Command) -> str:
+    def _entitle(self, command: Command) -> Title:
         self._numbers += 1
-        nodes = {node.name: node for node in state_nodes(self._store.view())}
-        pools = [nodes[name].pool for name in command.candidates if name in nodes]
-        return describe(command, pools, f"{self._numbers:04d}")
+        return entitle(command, f"{self._numbers:04d}", self._store.view())
 
-    async def _tell(self, command: Command, make: Callable[..., Announce]) -> None:
-        wanted = set(command.candidates)
+    async def _tell(self, title: Title, make: Callable[[Resource, str], Announce]) -> None:
+        wanted = set(title.command.candidates)
         for node in state_nodes(self._store.view()):
             if node.name in wanted:
-                items = [item for item in (node.node, node.claim) if item is not None]
-                await self._performer.perform(make(item) for item in items)
+                text, items = title.of(node.name), (node.node, node.claim)
+                await self._performer.perform(make(item, text) for item in items if item is not None)

@@ -13,18 +13,21 @@ from karpenter.core.announcements import (
 from karpenter.core.disruption.budgets import read_budgets
 from karpenter.core.disruption.consolidation import BALANCED
 from karpenter.core.effects import Count, Measure
+from karpenter.core.lifecycle.conditions import DRIFTED
+from karpenter.core.lifecycle.marks import consolidate_after
 from karpenter.core.state.nodes import state_nodes
+from karpenter.core.state.view import is_true
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from karpenter.api.nodepool import NodePool
     from karpenter.core.disruption.command import Kept, Verdict, Weight
     from karpenter.core.effects import Effect
+    from karpenter.core.state.nodes import StateNode
     from karpenter.core.state.view import ClusterView
 
-_UNINTERESTING: Final = frozenset(
-    {"Waiting", "NoNode", "Unknown", "ConsolidateAfter", "StaticCapacity", "CapacityBuffer", "Deleting"}
-)
+_UNINTERESTING: Final = frozenset({"Waiting", "NoNode", "Unknown", "StaticCapacity", "CapacityBuffer"})
 _LASTING: Final = frozenset(
     {
         "NoSaving",
@@ -57,6 +60,7 @@ _ABOUT_SAVINGS: Final = frozenset(
         "WhenEmpty",
         "Unpriced",
         "Resting",
+        "ConsolidateAfter",
     }
 )
 
@@ -110,6 +114,18 @@ def _measured(weight: Weight, decision: str) -> Iterator[Effect]:
     yield Count(metric="karpenter_consolidation_moves_total", labels=labels)
 
 
+def _is_about_savings(kept: Kept, node: StateNode) -> bool:
+    """Whether a machine stays for want of a saving; pods without a place also hold it against drift."""
+    if kept.code == "CannotMove":
+        return node.claim is None or not is_true(node.claim.status.conditions, DRIFTED)
+    return kept.code in _ABOUT_SAVINGS
+
+
+def _is_never(pool: NodePool | None) -> bool:
+    """Whether a pool never lets its machines go for a saving."""
+    return pool is not None and consolidate_after(pool) is None
+
+
 def _told(kept: Iterable[Kept], view: ClusterView) -> Iterator[Effect]:
     nodes = {node.name: node for node in state_nodes(view)}
     blocked: dict[tuple[str, str], None] = {}
@@ -120,7 +136,9 @@ def _told(kept: Iterable[Kept], view: ClusterView) -> Iterator[Effect]:
         if each.code == "Budget":
             blocked[node.pool, each.message] = None
             continue
-        tell = unconsolidatable if each.code in _ABOUT_SAVINGS else disruption_blocked
+        if each.code == "ConsolidateAfter" and not _is_never(view.pools.get(node.pool)):
+            continue  # time will tell
+        tell = unconsolidatable if _is_about_savings(each, node) else disruption_blocked
         for item in (node.node, node.claim):
             if item is not None:
                 yield tell(item, each.message)
