@@ -15,7 +15,12 @@ import msgspec
 import structlog
 
 from karpenter.api.labels import NODEPOOL
-from karpenter.core.announcements import budget_blocked, consolidation_candidate, consolidation_rejected
+from karpenter.core.announcements import (
+    budget_blocked,
+    consolidation_candidate,
+    consolidation_rejected,
+    listing,
+)
 from karpenter.core.disruption.carry import open_again, strays
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.core.disruption.confirm import WAIT, Confirmed, confirm, reconfirm
@@ -60,6 +65,9 @@ log = structlog.stdlib.get_logger(__name__)
 
 PERIOD: Final = 10.0
 UNSYNCED: Final = 1.0
+PATIENCE: Final = 30.0
+"""Seconds after which it is said what keeps decisions waiting."""
+
 RELOOK: Final = timedelta(minutes=5)
 """Time after which a cluster is looked at again though nothing in it has changed."""
 
@@ -111,11 +119,15 @@ class Disruption:
         self._until = clock.now()
         self._numbers = 0
         self._without_strays: tuple[object, ...] = ()
+        self._delayed_since: float | None = None
+        self._noted_at: float | None = None
 
     async def look(self) -> float:
         """Go over the cluster once; return after how many seconds to do so again."""
         if not self._store.synced:
+            self._note_delay()
             return UNSYNCED
+        self._delayed_since = self._noted_at = None
         await self._open_strays()
         await self._tell_of_budgets()
         self._judge_effects()
@@ -134,6 +146,20 @@ class Disruption:
             self._fruitless, latest = lull, now + RELOOK
             self._until = min(next_moment(self._store.view(), now) or latest, latest)
         return PERIOD
+
+    def _note_delay(self) -> None:
+        """Say now and then what is waited for, once that takes long."""
+        now = self._clock.monotonic()
+        if self._delayed_since is None:
+            self._delayed_since = now
+        due = self._delayed_since + PATIENCE if self._noted_at is None else self._noted_at + PERIOD
+        if now >= due:
+            self._noted_at = now
+            log.warning(
+                "state.not_synced",
+                seconds=round(now - self._delayed_since),
+                unlaunched=listing(sorted(self._store.unlaunched)),
+            )
 
     def _lull(self) -> tuple[object, ...]:
         """Return what has to change before another look is worth it."""

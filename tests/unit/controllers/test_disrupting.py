@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from karpenter.api.domains import ALL_LABEL_RULES
 from karpenter.api.labels import DO_NOT_DISRUPT
@@ -32,6 +33,7 @@ from karpenter.telemetry.metrics import Metrics
 from karpenter.telemetry.metrics import disruption as declared
 from tests.unit.controllers.shell import Shell
 from tests.unit.core.disruption.clusters import MARKET, NOW, decided, machine, pod, pool
+from tests.unit.core.lifecycle.objects import claim
 from tests.unit.telemetry.clocks import NOON
 
 if TYPE_CHECKING:
@@ -336,6 +338,30 @@ def test_nothing_is_decided_before_all_is_known() -> None:
         stage.store.complete = False
         assert await stage.disruption.look() == UNSYNCED
         assert stage.performer.kinds == []
+
+    asyncio.run(main())
+
+
+def test_what_keeps_decisions_waiting_is_said() -> None:
+    """After half a minute, and then every ten seconds, until decisions are made again."""
+
+    async def main() -> None:
+        stage = empty()
+        stage.put(claim(meta={"name": "slow"}))
+        with capture_logs() as lines:
+            for _ in range(52):
+                assert await stage.disruption.look() == UNSYNCED
+                stage.clock.seconds += 1.0
+            stage.drop(claim(meta={"name": "slow"}))
+            await stage.disruption.look()
+            stage.put(claim(meta={"name": "slow"}))
+            await stage.disruption.look()
+        said = [each for each in lines if each["event"] == "state.not_synced"]
+        assert [(each["seconds"], each["unlaunched"]) for each in said] == [
+            (30, "slow"),
+            (40, "slow"),
+            (50, "slow"),
+        ]
 
     asyncio.run(main())
 
