@@ -46,6 +46,11 @@ _LASTING: Final = frozenset(
         "NotInitialized",
         "CapacityBuffer",
         "Nominated",
+        "Budget",
+        "NodePoolNotFound",
+        "NodePoolLabelMissing",
+        "Resting",
+        "WouldUndo",
     }
 )
 """What holds a machine until something changes or a moment comes that is known beforehand."""

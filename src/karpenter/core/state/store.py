@@ -277,7 +277,14 @@ def _openness(node: Node | None) -> tuple[object, ...]:
     if node is None:
         return ()
     meta, spec = node.metadata, node.spec
-    return meta.labels, meta.annotations.get(DO_NOT_DISRUPT), spec.taints, spec.unschedulable
+    return (
+        any(each.type == "Ready" and each.status == "True" for each in node.status.conditions),
+        meta.labels,
+        meta.annotations.get(DO_NOT_DISRUPT),
+        meta.deletion_timestamp is not None,
+        spec.taints,
+        spec.unschedulable,
+    )
 
 
 def _stay(pod: Pod | None) -> tuple[object, ...]:

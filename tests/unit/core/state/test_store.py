@@ -181,7 +181,8 @@ def test_the_first_sight_of_a_waiting_pod_is_remembered(event: Put | Gone) -> No
     ("before", "event", "rises"),
     [
         pytest.param((), Put(node()), True, id="a node comes"),
-        pytest.param((node(),), Put(node(ready=False)), False, id="a node changes"),
+        pytest.param((node(),), Put(node(status={"images": []})), False, id="a node's status changes"),
+        pytest.param((node(),), Put(node(ready=False)), True, id="a node is not ready"),
         pytest.param((node(),), Gone(node()), True, id="a node goes"),
         pytest.param((node(),), Put(node(spec={"unschedulable": True})), True, id="a node is cordoned"),
         pytest.param(
