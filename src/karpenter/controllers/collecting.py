@@ -29,7 +29,9 @@ class GarbageCollection:
         """Compare what we have asked for with what there is."""
         before = tuple(self._store.view().claims.values())
         machines = await answer(self._cloud.list())
-        after = self._store.view().claims.values()
-        await self._performer.perform(without_machine(before, machines, self._store.nodes_of))
-        await self._performer.perform(without_claim(machines, after, self._clock.now()))
+        view = self._store.view()
+        await self._performer.perform(
+            without_machine(before, machines, self._store.nodes_of, view.pods_by_node)
+        )
+        await self._performer.perform(without_claim(machines, view.claims.values(), self._clock.now()))
         return PERIOD

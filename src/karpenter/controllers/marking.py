@@ -91,7 +91,8 @@ class Expiration:
         claim = self._store.claim(key)
         if claim is None:
             return None
-        due = expire(claim, self._clock.now())
+        pods = self._store.view().pods_by_node.get(claim.status.node_name, ())
+        due = expire(claim, self._clock.now(), pods)
         await self._performer.perform(due.effects)
         return due.again
 

@@ -58,7 +58,9 @@ class NodeRepair:
         if node is None:
             return None
         claims = self._store.claims_of(node.spec.provider_id)
-        due = repair(node, claims, self._store.view().nodes.values(), self._policies, self._clock.now())
+        view, now = self._store.view(), self._clock.now()
+        pods = view.pods_by_node.get(node.name, ())
+        due = repair(node, claims, view.nodes.values(), self._policies, now, pods=pods)
         await self._performer.perform(due.effects)
         return due.again
 

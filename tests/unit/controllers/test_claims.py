@@ -173,7 +173,7 @@ def test_expiration() -> None:
     assert wakes(found, old, old) == wakes(found, old, gone=True) == wakes(found, node()) == []
 
     asyncio.run(found.reconcile("claim-1"))
-    assert shell.performer.kinds == ["DeleteObject", "Count"]
+    assert shell.performer.kinds == ["DeleteObject", "Count", "Count"]
     assert asyncio.run(found.reconcile("young")) == pytest.approx(3480.0, abs=1)
     assert asyncio.run(found.reconcile("gone")) is None
 
@@ -214,7 +214,7 @@ def test_what_was_left_behind_is_collected() -> None:
     found = GarbageCollection(shell.store, shell.performer, Sky(stray), shell.clock)  # type: ignore[arg-type]
 
     assert asyncio.run(found.look()) == 120.0
-    assert shell.performer.kinds == ["DeleteObject", "Count", "Terminate"]
+    assert shell.performer.kinds == ["DeleteObject", "Count", "Count", "Terminate"]
 
 
 def test_nodes_that_leave() -> None:

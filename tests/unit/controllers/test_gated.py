@@ -58,7 +58,7 @@ def test_repair_looks_at_nodes_whose_conditions_change() -> None:
     assert asyncio.run(found.reconcile("node-1")) == pytest.approx(480.0)
     shell.clock.seconds += 480.0
     asyncio.run(found.reconcile("node-1"))
-    assert shell.performer.kinds == ["Amend", "DeleteObject", "Count", "Count"]
+    assert shell.performer.kinds == ["Amend", "DeleteObject", "Count", "Count", "Count"]
     assert asyncio.run(found.reconcile("gone")) is None
 
 

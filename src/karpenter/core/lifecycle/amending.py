@@ -8,14 +8,16 @@ from karpenter.api.labels import TERMINATION_FINALIZER
 from karpenter.core.effects import Amend, Count, DeleteObject
 from karpenter.core.lifecycle.conditions import render
 from karpenter.core.lifecycle.naming import disrupted_labels
+from karpenter.core.state.pods import runs_again
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from karpenter.api.meta import Condition, Resource
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
     from karpenter.api.overlay import NodeOverlay
+    from karpenter.api.pod import Pod
     from karpenter.core.effects import Effect
     from karpenter.core.lifecycle.conditions import Board
 
@@ -68,12 +70,19 @@ def has_finalizer(item: Resource) -> bool:
     return TERMINATION_FINALIZER in item.metadata.finalizers
 
 
-def delete_claim(claim: NodeClaim, reason: str, because: str) -> tuple[Effect, ...]:
-    """Return what removes a claim by our own decision, and counts it."""
-    return (
+def delete_claim(
+    claim: NodeClaim, reason: str, because: str, pods: Iterable[Pod] | None = None
+) -> tuple[Effect, ...]:
+    """Return what removes a claim by our own decision, and counts it and its `pods` that run again."""
+    labels = disrupted_labels(claim, reason)
+    gone = (
         DeleteObject(kind=claim.kind, name=claim.name, uid=claim.metadata.uid, because=because),
-        Count(metric="karpenter_nodeclaims_disrupted_total", labels=disrupted_labels(claim, reason)),
+        Count(metric="karpenter_nodeclaims_disrupted_total", labels=labels),
     )
+    if pods is None:
+        return gone
+    moving = float(sum(1 for pod in pods if runs_again(pod)))
+    return (*gone, Count(metric="karpenter_pods_disruption_initiated_total", labels=labels, amount=moving))
 
 
 def _finalizers(item: Resource, finalizers: list[str], because: str) -> Amend:

@@ -9,6 +9,7 @@ one.
 from __future__ import annotations
 
 from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from karpenter.core.effects import Terminate
@@ -18,16 +19,20 @@ from karpenter.core.lifecycle.initialize import is_ready
 from karpenter.core.state.view import is_true
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.api.pod import Pod
     from karpenter.core.effects import Effect
 
 PERIOD: Final = 120.0
 SETTLING: Final = timedelta(seconds=60)
 """How old a machine must be to be missed by its claim."""
+
+
+_NOBODY: Final[Mapping[str, Sequence[Pod]]] = MappingProxyType({})
 
 
 class Machine(Protocol):
@@ -51,9 +56,16 @@ class Machine(Protocol):
 
 
 def without_machine(
-    claims: Iterable[NodeClaim], machines: Iterable[Machine], nodes_of: Callable[[str], Sequence[Node]]
+    claims: Iterable[NodeClaim],
+    machines: Iterable[Machine],
+    nodes_of: Callable[[str], Sequence[Node]],
+    pods: Mapping[str, Sequence[Pod]] = _NOBODY,
 ) -> tuple[Effect, ...]:
-    """Return what removes claims whose machine is gone; `claims` must have been known before the machines."""
+    """
+    Return what removes claims whose machine is gone.
+
+    `claims` must have been known before the machines; `pods` are known by the names of their nodes.
+    """
     known = {machine.provider_id for machine in machines if not machine.deleting}
     effects: list[Effect] = []
     for claim in claims:
@@ -64,7 +76,8 @@ def without_machine(
             and provider_id not in known
             and not any(is_ready(node) for node in nodes_of(provider_id))
         ):
-            effects += delete_claim(claim, "garbage_collected", "its machine is gone")
+            own = pods.get(claim.status.node_name, ())
+            effects += delete_claim(claim, "garbage_collected", "its machine is gone", own)
     return tuple(effects)
 
 

@@ -9,16 +9,19 @@ from karpenter.core.lifecycle.amending import delete_claim
 from karpenter.core.lifecycle.marks import expires_at
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.api.pod import Pod
 
 
-def expire(claim: NodeClaim, now: datetime) -> Step:
-    """Return what removes a claim that is too old, or in how many seconds it will be."""
+def expire(claim: NodeClaim, now: datetime, pods: Iterable[Pod] = ()) -> Step:
+    """Return what removes a claim that is too old, with its `pods`, or in how many seconds it will be."""
     moment = expires_at(claim)
     if moment is None or claim.metadata.deletion_timestamp is not None:
         return NOTHING
     if now < moment:
         return Step(again=(moment - now).total_seconds())
-    return Step(effects=delete_claim(claim, "expired", f"it is older than {claim.spec.expire_after}"))
+    because = f"it is older than {claim.spec.expire_after}"
+    return Step(effects=delete_claim(claim, "expired", because, pods))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.api.pod import Pod
     from karpenter.core.effects import Effect
 
 BLOCKED: Final = 300.0
@@ -74,8 +75,10 @@ def repair(
     nodes: Iterable[Node],
     policies: Sequence[Policy],
     now: datetime,
+    *,
+    pods: Iterable[Pod] = (),
 ) -> Step:
-    """Return what is due for a node; `claims` are those of its machine, `nodes` all there are."""
+    """Return what is due for a node; `claims` are its machine's, `nodes` all there are, `pods` its own."""
     wrong = ailment(node, policies)
     if wrong is None or len(claims) != 1:
         return NOTHING
@@ -86,9 +89,8 @@ def repair(
         return Step(effects=(repair_blocked(node, problem),), again=BLOCKED)
     effects = [*_hurry(claim, now)]
     if claim.metadata.deletion_timestamp is None:
-        effects += delete_claim(
-            claim, "unhealthy", f"its node has been broken for too long ({wrong.condition})"
-        )
+        because = f"its node has been broken for too long ({wrong.condition})"
+        effects += delete_claim(claim, "unhealthy", because, pods)
         effects.append(_counted(claim, wrong.condition))
     return Step(effects=tuple(effects))
 

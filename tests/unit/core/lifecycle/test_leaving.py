@@ -19,6 +19,7 @@ from karpenter.api.labels import (
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.api.node import Node, Taint
 from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.pod import PodStatus
 from karpenter.api.storage import (
     PersistentVolumeClaim,
     VolumeAttachment,
@@ -26,7 +27,7 @@ from karpenter.api.storage import (
     VolumeAttachmentSpec,
 )
 from karpenter.api.volume import PersistentVolumeClaimSource, PersistentVolumeClaimSpec, Volume
-from karpenter.core.effects import Amend, Announce, DeleteObject, Terminate
+from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Terminate
 from karpenter.core.lifecycle.evict import Ask, Drop, Force, Wait, way_out
 from karpenter.core.lifecycle.expire import expire
 from karpenter.core.lifecycle.finalize import finalize
@@ -148,6 +149,23 @@ def test_expire() -> None:
     assert expire(claim, NOW).again == timedelta(hours=24).total_seconds()
     assert next(type(each) for each in expire(claim, NOW + timedelta(hours=24)).effects) is DeleteObject
     assert expire(with_meta(claim, deletion_timestamp=NOW), NOW + timedelta(days=9)).effects == ()
+
+
+def test_pods_of_a_claim_that_is_too_old_are_counted() -> None:
+    """Those that run again elsewhere; a pod that has ended is disturbed by nothing."""
+    found = pair(expires="24h")[1]
+    pods = [pod("web-1", "m"), pod("web-2", "m"), pod("done-1", "m")]
+    pods[2] = msgspec.structs.replace(pods[2], status=PodStatus(phase="Succeeded"))
+    counts = {
+        each.metric: each.amount
+        for each in expire(found, NOW + timedelta(days=9), pods).effects
+        if isinstance(each, Count)
+    }
+
+    assert counts == {
+        "karpenter_nodeclaims_disrupted_total": 1.0,
+        "karpenter_pods_disruption_initiated_total": 2.0,
+    }
 
 
 def test_a_claim_writes_down_its_deadline_first() -> None:

@@ -11,7 +11,7 @@ from karpenter.api.labels import NODEPOOL, TERMINATION_TIMESTAMP
 from karpenter.cloud.interface import RepairPolicy
 from karpenter.core.effects import NOTHING, Amend, Announce, Count, DeleteObject
 from karpenter.core.lifecycle.repair import BLOCKED, Ailment, ailment, repair
-from tests.unit.core.lifecycle.objects import BORN, NOW, at, complete, node
+from tests.unit.core.lifecycle.objects import BORN, NOW, at, complete, node, pod
 
 MINUTE = timedelta(minutes=1)
 POLICIES = (
@@ -75,8 +75,8 @@ def test_machines_that_are_not_clearly_ours(claims: list[Any]) -> None:
 def test_a_broken_node_goes_at_once() -> None:
     """The claim gets a deadline that has come, is deleted, and is counted with its condition and image."""
     broken = ill(DiskBroken="True")
-    due = repair(broken, [complete(status={"imageID": "image-1"})], [broken], POLICIES, LATER)
-    hurry, deletion, disrupted, unhealthy = due.effects
+    due = repair(broken, [complete(status={"imageID": "image-1"})], [broken], POLICIES, LATER, pods=[pod()])
+    hurry, deletion, disrupted, moving, unhealthy = due.effects
 
     assert isinstance(hurry, Amend)
     assert hurry.changes == {"metadata": {"annotations": {TERMINATION_TIMESTAMP: at(LATER)}}}
@@ -84,6 +84,8 @@ def test_a_broken_node_goes_at_once() -> None:
     assert (deletion.kind, deletion.uid) == ("NodeClaim", "claim-1-uid")
     assert isinstance(disrupted, Count)
     assert disrupted.labels["reason"] == "unhealthy"
+    assert isinstance(moving, Count)
+    assert (moving.metric, moving.amount) == ("karpenter_pods_disruption_initiated_total", 1.0)
     assert isinstance(unhealthy, Count)
     assert unhealthy.labels == {
         "condition": "disk_broken",
