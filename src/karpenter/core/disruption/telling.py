@@ -11,6 +11,7 @@ from karpenter.core.announcements import (
     unconsolidatable,
 )
 from karpenter.core.disruption.budgets import read_budgets
+from karpenter.core.disruption.command import UNDERUTILIZED
 from karpenter.core.disruption.consolidation import BALANCED
 from karpenter.core.effects import Count, Measure
 from karpenter.core.lifecycle.conditions import DRIFTED
@@ -19,10 +20,10 @@ from karpenter.core.state.nodes import state_nodes
 from karpenter.core.state.view import is_true
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from karpenter.api.nodepool import NodePool
-    from karpenter.core.disruption.command import Kept, Verdict, Weight
+    from karpenter.core.disruption.command import Command, Kept, Verdict, Weight
     from karpenter.core.effects import Effect
     from karpenter.core.state.nodes import StateNode
     from karpenter.core.state.view import ClusterView
@@ -100,6 +101,7 @@ def _weighed(verdict: Verdict, view: ClusterView) -> Iterator[Effect]:
     for weight in verdict.outweighed:
         yield from _measured(weight, "rejected")
     for command in verdict.commands:
+        yield from _moved(command, nodes, view)
         for weight in command.weights:
             yield from _measured(weight, "approved")
             sentence = (
@@ -111,6 +113,18 @@ def _weighed(verdict: Verdict, view: ClusterView) -> Iterator[Effect]:
             for item in items:
                 if item is not None:
                     yield consolidation_approved(item, sentence)
+
+
+def _moved(command: Command, nodes: Mapping[str, StateNode], view: ClusterView) -> Iterator[Effect]:
+    """Count a saving for the pools that do not weigh it."""
+    if command.reason != UNDERUTILIZED:
+        return
+    names = {nodes[name].pool for name in command.candidates if name in nodes}
+    for name in sorted(names - {weight.pool for weight in command.weights}):
+        if name in view.pools:
+            policy = view.pools[name].spec.disruption.consolidation_policy
+            labels = {"decision": "approved", "nodepool": name, "policy": policy}
+            yield Count(metric="karpenter_consolidation_moves_total", labels=labels)
 
 
 def _measured(weight: Weight, decision: str) -> Iterator[Effect]:

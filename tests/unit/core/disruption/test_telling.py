@@ -8,10 +8,10 @@ import pytest
 
 from karpenter.api.meta import Condition
 from karpenter.core.disruption.candidates import survey
-from karpenter.core.disruption.command import UNDERUTILIZED, Command, Kept
-from karpenter.core.disruption.telling import told
+from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command, Kept, Verdict
+from karpenter.core.disruption.telling import told, weighed
 from karpenter.core.disruption.titles import entitle, facts
-from karpenter.core.effects import Announce
+from karpenter.core.effects import Announce, Count
 from karpenter.core.state.guards import Guards
 from karpenter.core.state.nodes import state_nodes
 from tests.unit.core.disruption.clusters import LONG_AGO, MARKET, NOW, cluster, decided, machine, pod, pool
@@ -68,6 +68,21 @@ def test_an_event_names_its_own_machine_alone() -> None:
         "Underutilized/0008: delete: nodepools=[default]: [b] (savings: $0.50), part of 2-node consolidation"
     )
     assert entitle(both.command, "0009", cluster(pool())).pools == ()
+
+
+def test_savings_of_pools_that_do_not_weigh_them_are_counted_too() -> None:
+    """Each by its policy, once for every pool that has machines in them and is still there."""
+    view = cluster(pool(), machine("a"), machine("b"), machine("c", pool="gone"))
+    saving = Command(reason=UNDERUTILIZED, candidates=("a", "b", "c", "d"))
+
+    (count,) = weighed(Verdict(commands=(saving, Command(reason=EMPTY, candidates=("a",)))), view)
+
+    assert isinstance(count, Count)
+    assert count.labels == {
+        "decision": "approved",
+        "nodepool": "default",
+        "policy": "WhenEmptyOrUnderutilized",
+    }
 
 
 def test_the_facts_of_a_command() -> None:
