@@ -18,6 +18,7 @@ from karpenter.controllers.disruption import UNSYNCED, Disruption
 from karpenter.controllers.worker import Inline
 from karpenter.core.disruption.candidates import survey
 from karpenter.core.disruption.command import DRIFTED, EMPTY
+from karpenter.core.disruption.confirm import confirm
 from karpenter.core.disruption.effect import Expectation
 from karpenter.core.disruption.lives import SHORTEST
 from karpenter.core.disruption.propose import Rules
@@ -65,7 +66,10 @@ class Noting(Inline):
         """Do some work."""
         if "rules" in work.keywords:
             self._stage.asked.append(work.keywords["rules"])
-        return await super().run(work)
+        found = await super().run(work)
+        if work.func is confirm:
+            self._stage.put(*self._stage.meanwhile)
+        return found
 
 
 class Stage(Shell):
@@ -102,6 +106,8 @@ class Stage(Shell):
         )
 
         self.asked: list[Rules] = []
+        self.meanwhile: tuple[Any, ...] = ()
+        """What comes while somebody looks again."""
 
     @property
     def last_rules(self) -> Rules:
@@ -285,6 +291,27 @@ def test_a_pass_proposes_waits_looks_again_and_begins() -> None:
         assert stage.commands.claims == {"idle"}
         labels = {"decision": "delete", "reason": EMPTY.lower(), "consolidation_type": "empty"}
         assert stage.metrics[declared.DECISIONS].value(**labels) == 1.0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("late", "begun"),
+    [
+        pytest.param(pod("late-1", "idle"), False, id="onto the machine that was to go"),
+        pytest.param(pod("late-1", "busy"), True, id="elsewhere"),
+    ],
+)
+def test_what_comes_while_a_command_is_looked_at_again_counts(late: Any, begun: bool) -> None:
+    """A pod that is bound to the machine at the last moment keeps it."""
+
+    async def main() -> None:
+        stage = empty()
+        stage.meanwhile = (late,)
+        await stage.disruption.look()
+        assert stage.commands.claims == ({"idle"} if begun else set())
+        failed = stage.metrics[declared.FAILED_VALIDATIONS].value(consolidation_type="empty")
+        assert failed == (0.0 if begun else 1.0)
 
     asyncio.run(main())
 
