@@ -36,10 +36,14 @@ def moving_cost(pods: Iterable[Pod]) -> float:
 
 
 def price_of(node: StateNode, catalog: Catalog) -> float | None:
-    """Return what a machine costs per hour, sold out or not; None when nobody knows."""
+    """
+    Return what a machine costs per hour, sold out or not; None when nobody knows.
+
+    What cannot be bought and costs nothing has no price.
+    """
     kind = catalog.find(node.pool, node.labels.get(INSTANCE_TYPE, ""))
     if kind is None:
         return None
     zone, bought = node.labels.get(ZONE), node.labels.get(CAPACITY_TYPE)
-    prices = [o.price for o in kind.offerings if o.zone == zone and o.capacity_type == bought]
-    return min(prices, default=None)
+    mine = [each for each in kind.offerings if each.zone == zone and each.capacity_type == bought]
+    return min((each.price for each in mine if each.available or each.price), default=None)

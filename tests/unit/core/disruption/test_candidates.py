@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from karpenter.core.model.catalog import EMPTY, combine
+import msgspec
+
+from karpenter.core.model.catalog import EMPTY, Catalog, combine
 from tests.unit.core.disruption.clusters import MARKET, cluster, decided, held, machine, pod, pool
 
 
@@ -21,3 +23,17 @@ def test_machines_stay_while_nobody_says_what_their_pool_may_use() -> None:
     verdict = decided(view, market=combine({"default": EMPTY, "other": MARKET}))
     assert [each.candidates for each in verdict.commands] == [("of-other",)]
     assert held(verdict) == {"idle": "NoInstanceTypes", "busy": "NoInstanceTypes"}
+
+
+def test_what_cannot_be_bought_and_costs_nothing_has_no_price() -> None:
+    """A machine of it is kept and said to be unpriced, however old: that it runs shows that it is sold."""
+    unpriced = [
+        msgspec.structs.replace(each, price=0.0, available=False) for each in MARKET.types[1].offerings
+    ]
+    medium = msgspec.structs.replace(MARKET.types[1], offerings=tuple(unpriced))
+    market = Catalog(types=(MARKET.types[0], medium, *MARKET.types[2:]))
+    view = cluster(pool(), machine("node-1", "medium"), pod("web-1", "node-1"))
+
+    verdict = decided(view, market=market)
+
+    assert (verdict.commands, held(verdict)) == ((), {"node-1": "Unpriced"})

@@ -1,8 +1,9 @@
 """
 An instance type as one class sees it: labels, amounts, and the offerings that it is sold through.
 
-Offerings are for zones that sell the type and have a subnet of the class. Which of them failed lately, and
-how much is left of reservations, is marked later, in :mod:`.marking`.
+Offerings are for zones that sell the type and have a subnet of the class; without a price they cannot be
+bought, but machines of them may run. Which of them failed lately, and how much is left of reservations, is
+marked later, in :mod:`.marking`.
 """
 
 from __future__ import annotations
@@ -116,8 +117,10 @@ class Builder:
         for zone in sorted(zones & traits.zone_ids.keys()):
             for kind in sold.facts.capacity_types:
                 price = self._price(sold.name, zone, kind)
-                if price is not None:
-                    yield from self._partitioned(self._ordinary(zone, kind), price, available=suits)
+                known = price is not None  # what has no price is not bought, and machines of it are kept
+                yield from self._partitioned(
+                    self._ordinary(zone, kind), price or 0.0, available=suits and known
+                )
             for each in reservations:
                 if each.availability_zone == zone:
                     price = (self._prices.on_demand(sold.name) or 0.0) / RESERVED_DIVISOR

@@ -132,15 +132,21 @@ def test_a_type_that_is_sold_nowhere_is_left_out() -> None:
 
 
 def test_spot_costs_what_on_demand_does_until_spot_prices_come() -> None:
-    """Afterwards a zone without a price does not sell it."""
+    """Afterwards it cannot be bought in a zone without a price, where machines of it may still run."""
     before, after = built("m5.large"), built("m5.large", spot={("m5.large", "us-west-2a"): 0.03})
 
-    def spot(kind: InstanceType | None) -> dict[str, float]:
+    def spot(kind: InstanceType | None) -> set[tuple[str, float, bool]]:
         assert kind is not None
-        return {each.zone: each.price for each in kind.offerings if each.capacity_type == "spot"}
+        return {
+            (each.zone, each.price, each.available) for each in kind.offerings if each.capacity_type == "spot"
+        }
 
-    assert set(spot(before).values()) == {0.096}
-    assert spot(after) == {"us-west-2a": 0.03}
+    assert {(price, available) for _, price, available in spot(before)} == {(0.096, True)}
+    assert spot(after) == {
+        ("us-west-2a", 0.03, True),
+        ("us-west-2b", 0.0, False),
+        ("us-west-2c", 0.0, False),
+    }
 
 
 def reserved(kind: InstanceType | None) -> list[tuple[str, float, bool, str]]:
