@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,7 @@ import structlog
 
 from karpenter.core.announcements import disruption_launching, disruption_waiting, nominated
 from karpenter.core.disruption.candidates import Candidate
-from karpenter.core.disruption.carry import close, counted, open_again, progress, remove
+from karpenter.core.disruption.carry import close, counted, open_again, patience, progress, remove
 from karpenter.core.disruption.command import Command
 from karpenter.core.disruption.effect import expectation
 from karpenter.core.disruption.spare import spared
@@ -107,6 +108,11 @@ class Commands:
         return frozenset(name for each in self.under_way for name in each.claims)
 
     @property
+    def _queued(self) -> int:
+        """How many machines commands under way are about."""
+        return sum(len(each.claims) for each in self.under_way)
+
+    @property
     def promised(self) -> dict[str, str]:
         """Where pods go whose machines are about to leave, by key; nowhere yet for those of new machines."""
         found: dict[str, str] = {}
@@ -150,6 +156,7 @@ class Commands:
                 await self._advance(begun)
             except KubeError as error:
                 log.warning("disruption.delayed", command=begun.text, error=str(error))
+                await self._give_up_late(begun)
         if not self.under_way:
             self._busy.clear()
         return PERIOD
@@ -196,8 +203,7 @@ class Commands:
 
     async def _advance(self, begun: Begun) -> None:
         claims = [self._store.claim(name) for name in begun.replacements]
-        queued = sum(len(each.claims) for each in self.under_way)
-        match progress(claims, started=begun.started, now=self._clock.now(), queued=queued):
+        match progress(claims, started=begun.started, now=self._clock.now(), queued=self._queued):
             case "waiting":
                 waiting = [claim for claim in claims if claim is not None]
                 await self._performer.perform(disruption_waiting(claim) for claim in waiting)
@@ -253,6 +259,12 @@ class Commands:
         self._store.unmark(begun.claims)
         for each in begun.candidates:
             await self._open(each)
+
+    async def _give_up_late(self, begun: Begun) -> None:
+        """Undo a command that has failed for so long that its machines had better be of use again."""
+        if begun in self.under_way and self._clock.now() - begun.started > patience(self._queued):
+            with suppress(KubeError):  # what stays closed is opened by the next look at all machines
+                await self._undo(begun, "its machines could not be removed in time")
 
     def _end_early(self, begun: Begun, why: str) -> None:
         log.warning("disruption.undone", command=begun.text, because=why)

@@ -280,6 +280,20 @@ def test_a_failure_only_delays() -> None:
     asyncio.run(main())
 
 
+def test_what_fails_for_too_long_is_undone() -> None:
+    """Machines that cannot be removed count as staying again, whether or not they can be opened yet."""
+
+    async def main() -> None:
+        stage = empty()
+        assert await stage.begin()
+        stage.performer.error = LOST
+        stage.clock.seconds += 601.0
+        assert await stage.commands.look() == PERIOD
+        assert (stage.commands.under_way, stage.store.marked) == ([], frozenset())
+
+    asyncio.run(main())
+
+
 def test_a_pass_proposes_waits_looks_again_and_begins() -> None:
     """An empty machine is announced, looked at again after a while, and begun; the decision is counted."""
 
