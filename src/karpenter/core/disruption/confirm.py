@@ -189,7 +189,8 @@ def _still_there(command: Command, surveyed: Survey) -> tuple[Candidate, ...] | 
         held = surveyed.held.get(name)
         if held is not None and held.code == "Nominated":
             return Rejected(why="budget", message=f"node {name}: {held.message}")
-        return Rejected(why="churn", message=f"node {name} may not go any more")
+        why = held.message if held is not None else "its pool does not let it go any more"
+        return Rejected(why="churn", message=f"node {name}: {why}")
     return tuple(by_name[name] for name in command.candidates)
 
 

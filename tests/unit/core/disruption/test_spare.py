@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import DO_NOT_DISRUPT
+from karpenter.api.policy import PodDisruptionBudget
+from karpenter.api.wire import convert
 from karpenter.core.disruption.candidates import survey
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.core.disruption.spare import spared
@@ -63,3 +65,41 @@ def test_a_pod_that_was_on_its_way_keeps_an_empty_machine_only() -> None:
     """A saving moves pods anyway; an empty machine was to go because there were none."""
     assert stays(EMPTY, pod("web-1", "m"))
     assert not stays(UNDERUTILIZED, pod("web-1", "m"))
+
+
+def budget(**spec: Any) -> PodDisruptionBudget:
+    """Return a budget of all pods that allows nothing at the moment."""
+    return convert(
+        {
+            "metadata": {"name": "b", "namespace": "default"},
+            "spec": {**spec, "selector": {}},
+            "status": {"disruptionsAllowed": 0, "expectedPods": 1},
+        },
+        PodDisruptionBudget,
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({"maxUnavailable": 0}, True, id="one that never allows anything"),
+        pytest.param({"minAvailable": 1}, False, id="one that allows nothing at the moment"),
+    ],
+)
+def test_a_budget_of_pods_that_came_meanwhile(spec: dict[str, Any], expected: bool) -> None:
+    """What is only held for a while is waited for, as ever."""
+    assert stays(UNDERUTILIZED, pod("web-1", "m"), budget(**spec)) == expected
+
+
+def test_a_pod_whose_successor_starts_first_is_not_evicted() -> None:
+    """So no budget of pods counts for it, but its own wish does."""
+    view = cluster(pool(), machine("m"), pod("web-1", "m"))
+    chosen = survey(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
+    surging = [msgspec.structs.replace(each, surging=frozenset({"default/web-1"})) for each in chosen]
+    held = cluster(pool(), machine("m"), pod("web-1", "m"), budget(maxUnavailable=0))
+    kept = cluster(pool(), machine("m"), pod("web-1", "m", annotations=KEEP))
+
+    assert "m" in spared(chosen, UNDERUTILIZED, held, NOW)
+    assert spared(surging, UNDERUTILIZED, held, NOW) == {}
+    assert "m" in spared(surging, UNDERUTILIZED, kept, NOW)
+    assert spared(chosen, UNDERUTILIZED, cluster(pool()), NOW) == {}
