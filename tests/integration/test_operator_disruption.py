@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from karpenter.api.labels import DISRUPTED, INSTANCE_TYPE
+from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT, INSTANCE_TYPE
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.cloud.kwok import Behaviour, NeverJoin
 from karpenter.core.state.view import condition
@@ -227,3 +228,43 @@ async def test_a_budget_that_cannot_be_read_blocks_its_pool_and_says_so(world: W
     assert world.machines() == 1
     events = await world.events("DisruptionBlocked")
     assert any("a budget cannot be read" in each.message for each in events)
+
+
+@in_world(behaviour=Behaviour(launch=40.0))
+async def test_a_pod_that_is_protected_while_the_replacement_starts_keeps_its_machine(world: World) -> None:
+    """The machine is opened again, nobody is evicted, and the replacement goes for want of use."""
+    await world.pool(disruption=EAGER)
+    await world.deploy("big", replicas=1, cpu="14")
+    await world.deploy("small", replicas=1, cpu="500m")
+    await world.settled(2)
+    before = {claim.name for claim in await world.claims()}
+    await world.scale("big", 0)
+
+    async def is_closed() -> bool:
+        return any(taint.key == DISRUPTED for node in await world.nodes() for taint in node.spec.taints)
+
+    await world.until(is_closed)
+    (pod,) = [each for each in await world.pods() if each.name.startswith("small")]
+    note = MergePatch({"metadata": {"annotations": {DO_NOT_DISRUPT: "true"}}})
+    await world.client.patch(Pod, pod.name, note, namespace="default")
+    await asyncio.sleep(180)
+
+    assert {claim.name for claim in await world.claims()} == before
+    assert not await is_closed()
+    assert not await world.events("Evicted")
+
+
+@in_world()
+async def test_a_machine_goes_soon_after_its_last_pod_has_ended(world: World) -> None:
+    """That a pod has run to its end is news, though it is still there."""
+    await world.pool(disruption=EAGER)
+    box = {"name": "work", "image": "work", "resources": {"requests": {"cpu": "1"}}}
+    job = {"metadata": {"name": "job"}, "spec": {"restartPolicy": "Never", "containers": [box]}}
+    await world.client.create(Pod, job, namespace="default")
+    await world.settled(1)
+    await asyncio.sleep(400)
+    ended = MergePatch({"status": {"phase": "Succeeded"}})
+    await world.client.patch(Pod, "job", ended, namespace="default", subresource="status")
+    took = await world.until(world.empty)
+
+    assert took < 60
