@@ -24,6 +24,7 @@ _TOLD: Final = frozenset(
         "disruption.finished",
         "machine.not_launched",
         "node.opened",
+        "node.spared",
         "task.crashed",
         "reconciler.crashed",
     }
