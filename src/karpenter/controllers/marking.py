@@ -139,13 +139,14 @@ class PodEvents:
         self._store = store
         self._performer = performer
         self._clock = clock
+        self._started = clock.now()
 
     def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the claim of the node on which a pod came or went."""
         if not isinstance(event.object, Pod):
             return
         assert before is None or isinstance(before, Pod)
-        name = is_pod_event(event.object if isinstance(event, Put) else None, before)
+        name = is_pod_event(event.object if isinstance(event, Put) else None, before, self._started)
         node = self._store.node(name) if name else None
         if node is not None:
             for claim in self._store.claims_of(node.spec.provider_id):

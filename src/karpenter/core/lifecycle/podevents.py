@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle.conditions import render_time
-from karpenter.core.state.pods import is_daemon, is_finished, is_leaving
+from karpenter.core.state.pods import is_daemon, is_finished, is_leaving, is_mirror
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -24,15 +24,18 @@ if TYPE_CHECKING:
 DEDUPED: Final = timedelta(seconds=10)
 
 
-def is_pod_event(pod: Pod | None, before: Pod | None) -> str:
-    """Return the node on which a pod came or went, when that is what happened."""
+def is_pod_event(pod: Pod | None, before: Pod | None, started: datetime) -> str:
+    """Return the node on which a pod came or went, when that is what happened since we `started`."""
     last = pod or before
     if last is None or is_daemon(last) or not last.spec.node_name:
         return ""
     if pod is None:
         return last.spec.node_name
     if before is None:
-        return ""  # the first we hear of it, after a start of ours: it came before that
+        # The first we hear of it: it came before our start, or with what we missed of a watch.
+        born = pod.metadata.creation_timestamp
+        missed = born is not None and born > started and not is_mirror(pod)
+        return last.spec.node_name if missed else ""
     bound = not before.spec.node_name
     ended = is_finished(pod) and not is_finished(before)
     leaves = is_leaving(pod) and not is_leaving(before)

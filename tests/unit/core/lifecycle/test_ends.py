@@ -19,6 +19,7 @@ from karpenter.core.lifecycle.hydrate import hydrate
 from karpenter.core.lifecycle.podevents import is_pod_event, noted
 from karpenter.core.lifecycle.terminate import Leaving, blocking, terminate
 from tests.unit.core.lifecycle.objects import (
+    BORN,
     CLASS_LABEL,
     ID,
     NOW,
@@ -285,6 +286,11 @@ def test_claims_and_nodes_name_their_class() -> None:
 
 
 WAITS = pod(spec={"nodeName": ""})
+LATE = NOW + timedelta(seconds=5)
+STATIC = {
+    "creationTimestamp": at(LATE),
+    "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": "n"}],
+}
 
 
 @pytest.mark.parametrize(
@@ -296,6 +302,9 @@ WAITS = pod(spec={"nodeName": ""})
         pytest.param(None, pod(), "node-1", id="it is gone"),
         pytest.param(pod(), pod(), "", id="it only changes"),
         pytest.param(pod(), None, "", id="we hear of it for the first time"),
+        pytest.param(pod(meta={"creationTimestamp": at(BORN)}), None, "", id="it came before us"),
+        pytest.param(pod(meta={"creationTimestamp": at(LATE)}), None, "node-1", id="it came unseen"),
+        pytest.param(pod(meta=STATIC), None, "", id="it came with its node"),
         pytest.param(WAITS, WAITS, "", id="it has no node"),
         pytest.param(None, pod(meta=OWNED), "", id="it is a daemon"),
         pytest.param(None, None, "", id="there is no pod"),
@@ -303,7 +312,7 @@ WAITS = pod(spec={"nodeName": ""})
 )
 def test_pods_that_come_and_go(now: Pod | None, before: Pod | None, where: str) -> None:
     """Only coming and going counts, and daemons do not."""
-    assert is_pod_event(now, before) == where
+    assert is_pod_event(now, before, NOW) == where
 
 
 def test_pod_events_are_written_once_in_ten_seconds() -> None:
