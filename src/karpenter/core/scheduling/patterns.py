@@ -45,8 +45,8 @@ _FLOOR: Final = 0.15
 _PLENTY: Final = 1e15
 """Stands for any number of pods that do not ask for a resource."""
 
-_MACHINES: Final = 12
-"""Machines that are filled side by side."""
+_SHAPES: Final = 12
+"""Sizes of machine that are filled side by side."""
 
 _ITEMS: Final = 128
 """Items that are considered for one machine, those with the most value left first."""
@@ -104,6 +104,8 @@ class _Packer:
         self._weight = {
             taste: np.maximum((1 - taste.need) * worth + taste.need * need, _FLOOR) for taste in _TASTES
         }
+        alike = np.column_stack([market.room, market.price])
+        self._shape = np.unique(alike, axis=0, return_inverse=True)[1].reshape(-1)
         self._main = self._worthwhile()
         self._by_price = np.argsort(market.price, kind="stable")
         self._room = (market.room[self._by_price] + 1e-6).T.copy()
@@ -120,11 +122,20 @@ class _Packer:
             np.minimum(best, worth.max(axis=1), out=best)
         self._ratio = market.price / np.maximum(best, 1e-300)
         limit = max(_WORTH_A_LOOK, float(np.sort(self._ratio)[min(len(best), _AT_LEAST) - 1]))
-        return self._few(np.flatnonzero(self._ratio <= limit))
+        return np.flatnonzero(self._ratio <= limit)
 
-    def _few(self, machines: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the most promising of some machines."""
-        return machines[np.argsort(self._ratio[machines], kind="stable")[:_MACHINES]]
+    def _few(self, machines: NDArray[np.int64], value: NDArray[np.float64]) -> NDArray[np.int64]:
+        """
+        Return the most promising of some machines, for what is left of a demand by its `value`.
+
+        Of machines that are alike but for who may use them, such as in several zones, it is the best and
+        the one with the most to hold: or one zone takes up what fits anywhere, and nothing completes what
+        must be in another.
+        """
+        reach = self._market.fits[machines] @ value
+        order = np.lexsort((-reach, self._shape[machines]))
+        first = order[np.unique(self._shape[machines[order]], return_index=True)[1]]
+        return machines[first[np.argsort(self._ratio[machines[first]], kind="stable")][:_SHAPES]]
 
     def cover(
         self, demand: NDArray[np.float64], worth: NDArray[np.float64], taste: Taste
@@ -135,15 +146,17 @@ class _Packer:
         price = self._market.price
         while left.sum() > 0:
             active = np.flatnonzero(left > 0)
-            value = float(left[active] @ worth[active])
+            offered = left * worth
+            value = float(offered.sum())
             if len(active) > _ITEMS:
-                active = np.sort(active[np.argsort(-left[active] * worth[active], kind="stable")[:_ITEMS]])
+                active = np.sort(active[np.argsort(-offered[active], kind="stable")[:_ITEMS]])
             machines = self._main
             if value <= 3 * price[machines].max():  # the tail: nothing much larger than what is left
-                machines = self._few(np.flatnonzero(price <= 1.6 * value + 2 * price.min()))
+                machines = np.flatnonzero(price <= 1.6 * value + 2 * price.min())
+            machines = self._few(machines, offered)
             if not self._market.fits[np.ix_(machines, active)].any():  # they are for other pods
-                heaviest = active[int((left[active] * worth[active]).argmax())]
-                machines = self._few(np.flatnonzero(self._market.fits[:, heaviest]))
+                heaviest = active[int(offered[active].argmax())]
+                machines = self._few(np.flatnonzero(self._market.fits[:, heaviest]), offered)
             holds = self._best(left, worth, active, machines, taste)
             held = holds > 0
             times = max(1, int((left[held] // holds[held]).min()))
