@@ -7,6 +7,7 @@ not part of it. Exact integers; knows nothing of labels, taints or company.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.problem import Existing
+    from karpenter.core.state.nodes import StateNode
 
 _ALWAYS: Final = frozenset({CPU, MEMORY, PODS})
 """Resources that are looked at whoever asks; a machine that is overdrawn in one takes nobody."""
@@ -63,6 +65,10 @@ def least(lists: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return found or {}
 
 
-def emptiness(free: Mapping[str, int], size: Mapping[str, int]) -> float:
-    """Return how empty a machine is: the larger share of its processors or memory that is free."""
-    return max((free.get(name, 0) / size[name] for name in (CPU, MEMORY) if size.get(name)), default=0.0)
+def usual_shape(nodes: Iterable[StateNode]) -> float:
+    """Return how much memory is asked for with each unit of processor, on all machines together."""
+    used: Counter[str] = Counter()
+    for node in nodes:
+        free, size = node.available, node.allocatable
+        used.update({name: size.get(name, 0) - free.get(name, 0) for name in (CPU, MEMORY)})
+    return max(used[MEMORY], 0) / max(used[CPU], 1)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.core.disruption.company import Company
-from karpenter.core.disruption.rooms import emptiness, least
+from karpenter.core.disruption.rooms import least, usual_shape
 from karpenter.core.disruption.standing import Standing, filled
 from karpenter.core.model.resources import pod_requests
 from karpenter.core.scheduling.intake.buffers import virtual_pods
@@ -80,15 +80,21 @@ class Simulator:
         Take in the cluster.
 
         Pods that have been `promised` a place by a command under way, by key, do not look for another.
-        With `fullest_first` the others look on the fullest machines first, which are the last to go
-        themselves; else by name.
+        With `fullest_first` the others look where room is left that suits them, on the fullest machines
+        first, which are the last to go themselves; else by name.
         """
         leaving = evacuated(nodes, guards, now)
         pending = [*waiting(view), *(pod for pod in leaving if pod.key not in promised)]
         if policy.buffers:
             pending += virtual_pods(view)
         moving = [pod for candidate in movable for pod in candidate.movable]
-        options = msgspec.structs.replace(options, packing="greedy", prove=False, reserved="fallback")
+        options = msgspec.structs.replace(
+            options,
+            packing="greedy",
+            usual=usual_shape(nodes) if fullest_first else None,
+            prove=False,
+            reserved="fallback",
+        )
         intake = assemble(
             view, catalog, nodes=nodes, pods=[*pending, *moving], options=options, policy=policy
         )
@@ -101,9 +107,6 @@ class Simulator:
         staying = (Located(pod, homes[key]) for key, pod in found.items())
         arriving = ((pod, promised[pod.key]) for pod in leaving if pod.key in promised)
         ready = filled(intake.problem, arriving)
-        if fullest_first:
-            left = {node.name: emptiness(node.available, node.allocatable) for node in nodes}
-            ready = tuple(sorted(ready, key=lambda node: (node.name in starting, left[node.name])))
         self._standing = Standing(
             problem=msgspec.structs.replace(intake.problem, nodes=ready),
             moving=found,

@@ -1,8 +1,8 @@
 """
 Looking at every machine at once: which could go, in which order, for the least moving.
 
-Each machine is tried alone against arrays of what the others have free: its pods go to the
-fullest machines that take them, what is left over to one new machine. The best saving per
+Each machine is tried alone against arrays of what the others have free: its pods go where the
+room is of their shape, what is left over to one new machine. The best saving per
 cost of moving is taken, the arrays are brought up to date, and the next best is tried again.
 A machine that has taken pods stays.
 
@@ -80,12 +80,9 @@ class Fleet:
         self._version = 0
         """Rises whenever something is taken."""
 
-        self._fullest: dict[int, tuple[int, NDArray[np.int32]]] = {}
+        self._suited: dict[int, tuple[int, NDArray[np.int32]]] = {}
         self._suits: dict[int, NDArray[np.bool_]] = {}
         self._domains: dict[str, NDArray[np.object_]] = {}
-        size = np.maximum(self._run.nodes.free.max(axis=1, initial=1), 1).astype(np.float64)
-        self._scale = 1 / size
-        self._spare = self._scale @ self._run.nodes.free
 
     def sweep(self, headroom: Headroom, stop: Callable[[], bool], least: Mapping[str, float]) -> Swept:
         """Return the machines that should go, the best first; the going of each saves at `least` so much."""
@@ -196,13 +193,12 @@ class Fleet:
         return count
 
     def _with_room(self, each: PodClass, wish: Wish) -> NDArray[np.int32]:
-        """Return the open machines that suit a class and have room for one pod, the fullest first."""
-        known = self._fullest.get(each.number)
+        """Return the open machines that suit a class and have room for one pod, the best first."""
+        known = self._suited.get(each.number)
         if known is None or known[0] != self._version:
             fine = self._open & self._suiting(wish) & self._run.nodes.with_room(each.want)
-            nodes = np.flatnonzero(fine)
-            found = nodes[np.argsort(self._spare[nodes], kind="stable")].astype(np.int32)
-            known = self._fullest[each.number] = (self._version, found)
+            found = self._run.in_order(np.flatnonzero(fine), wish)
+            known = self._suited[each.number] = (self._version, found.astype(np.int32))
         return known[1]
 
     def _suiting(self, wish: Wish) -> NDArray[np.bool_]:
@@ -257,7 +253,6 @@ class Fleet:
         for number, node, count in trial.shifts:
             wish = run.wishes[number][0]
             run.nodes.take(node, wish.of.vector, count)
-            self._spare[node] = self._scale @ run.nodes.free[:, node]
             for group in run.counting(wish):
                 self._recount(group, at, node, count)
 

@@ -100,6 +100,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     packing: Literal["price", "greedy"] = "price"
     """`price` looks for the cheapest machines; `greedy` fills the fewest, first come first served."""
 
+    usual: float | None = None
+    """
+    The memory that pods usually want for a unit of processor. Where it is given, pods that want more or
+    less go to nodes that have more or less; else to the first node that takes them.
+    """
+
     reserved: Literal["strict", "fallback"] = "strict"
     effort: int = 60
     """Rounds of improvement the packer may spend; more is cheaper and slower."""

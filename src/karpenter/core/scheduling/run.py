@@ -19,6 +19,7 @@ from karpenter.core.model.ports import first_clash
 from karpenter.core.scheduling.bins import Claims, Nodes
 from karpenter.core.scheduling.choices import Choices
 from karpenter.core.scheduling.devices.allocator import Allocator
+from karpenter.core.scheduling.likeness import Likeness
 from karpenter.core.scheduling.limits import ledgers
 from karpenter.core.scheduling.moves import Moves
 from karpenter.core.scheduling.nodekinds import NodeKinds, asked_keys
@@ -62,6 +63,8 @@ class Run:
         self.wishes = encoded.wishes(self.topology)
         every = {id(wish.reading): wish.reading for wishes in self.wishes.values() for wish in wishes}
         self.nodes = Nodes(amounts_of([node.free for node in problem.nodes], encoded.axis))
+        usual = problem.options.usual
+        self._likeness = Likeness(encoded.axis, self.nodes.free, usual) if usual is not None else None
         self.kinds = NodeKinds(problem.nodes, asked_keys(every.values()))
         self.quiet = np.array([node.quiet for node in problem.nodes], bool)
         self.states = States(encoded.well_known)
@@ -95,12 +98,18 @@ class Run:
     # Existing nodes.
 
     def nodes_for(self, wish: Wish) -> NDArray[np.int64]:
-        """Return the existing nodes that suit a wish and have room, company aside."""
+        """Return the existing nodes that suit a wish and have room, company aside, the best first."""
         suits = np.array([kind.suits(wish) for kind in self.kinds.all], bool)
         room: NDArray[np.bool_] = suits[self.kinds.of]
         if room.any():
             room = room & self.nodes.with_room(wish.of.want)
-        return np.flatnonzero(room & ~self.quiet if wish.of.moved else room)
+        return self.in_order(np.flatnonzero(room & ~self.quiet if wish.of.moved else room), wish)
+
+    def in_order(self, nodes: NDArray[np.int64], wish: Wish) -> NDArray[np.int64]:
+        """Return existing nodes as a wish should ask them, the best first."""
+        if self._likeness is None:
+            return nodes
+        return self._likeness.ordered(nodes, self.nodes.free, wish.of.want)
 
     def node_takes(self, wish: Wish, node: int) -> bool:
         """Return whether an existing node takes one more pod; its kind has been asked before."""
