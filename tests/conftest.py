@@ -3,6 +3,9 @@ What every test run needs: whether the real control plane is there, and logs as 
 
 Tests marked ``controlplane`` run when its binaries are found; otherwise they are left out, and the run says
 so.
+
+Laws are tried with the same examples in every run, so that a change is judged by what it changes.
+``pytest tests/property --hypothesis-profile=thorough`` looks for new ones, thousands for each law.
 """
 
 import sys
@@ -10,8 +13,12 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from hypothesis import settings
 
 from karpenter.local.real.binaries import BinariesMissing, find_binaries
+
+settings.register_profile("steady", derandomize=True)
+settings.register_profile("thorough", max_examples=2500, deadline=None, print_blob=True)
 
 
 @pytest.fixture(autouse=True)

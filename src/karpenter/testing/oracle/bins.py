@@ -124,6 +124,12 @@ def possible_values(
     )
 
 
+def is_open(pool: Pool, requirements: Requirements, key: str) -> bool:
+    """Say whether `key` may have any value that it is not forbidden: it was named, and no type knows it."""
+    named = any(_values(kind, each, key) for kind in pool.types for each in kind.available)
+    return key in requirements and requirements[key].complement and not named
+
+
 def _values(kind: InstanceType, offering: Offering, key: str) -> frozenset[str]:
     return (offering.requirements if key in offering.requirements else kind.requirements)[key].values
 

@@ -19,7 +19,7 @@ from karpenter.api.placement import Toleration
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.selectors import EVERYTHING, Selector, parse_selector
 from karpenter.core.model.taints import tolerates
-from karpenter.testing.oracle.bins import Claim, fitting_offerings, possible_values
+from karpenter.testing.oracle.bins import Claim, fitting_offerings, is_open, possible_values
 from karpenter.testing.oracle.reading import alternatives, required_apart
 
 if TYPE_CHECKING:
@@ -255,7 +255,10 @@ class Topology:
     def _options(
         self, key: str, rules: list[Rule], reading: Reading, claim: Claim, requirements: Requirements
     ) -> list[Requirements]:
-        allowed = set(possible_values(claim.pool, claim.sold, requirements, key))
+        if is_open(claim.pool, requirements, key):
+            allowed = {d for rule in rules for d in self.counts(rule) if requirements[key].allows(d)}
+        else:
+            allowed = set(possible_values(claim.pool, claim.sold, requirements, key))
         crowd: dict[str, int] = {}
         one_only = False
         for rule in rules:
