@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from karpenter.api.labels import DISRUPTED, NO_SCHEDULE
 from karpenter.core.announcements import disruption_terminating
+from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED
 from karpenter.core.effects import Amend, Count, DeleteObject
 from karpenter.core.lifecycle.amending import amend
 from karpenter.core.lifecycle.conditions import DISRUPTION_REASON, INITIALIZED, claim_board
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 _PER_CANDIDATE: Final = timedelta(milliseconds=80)
 _SHORTEST: Final = timedelta(minutes=10)
 _LONGEST: Final = timedelta(hours=1)
+_CONSOLIDATION: Final = frozenset({EMPTY, UNDERUTILIZED})
+"""Reasons that the consolidation policy of a pool allows or forbids."""
 
 Progress = Literal["waiting", "ready", "lost", "late"]
 """Of the replacements of a command: on their way, all there, one gone for good, or taking too long."""
@@ -124,13 +127,11 @@ def remove(candidates: Sequence[NodeClaim], nodes: Sequence[StateNode], reason: 
 
 
 def counted(candidates: Sequence[Candidate], reason: str) -> tuple[Effect, ...]:
-    """Return what counts the machines and pods that a command removes."""
+    """Return what counts the machines and pods that a command removes; the policy only where one decided."""
     effects: list[Effect] = []
     for candidate in candidates:
-        policy = (
-            _snake(candidate.pool.spec.disruption.consolidation_policy) if reason == "Underutilized" else ""
-        )
-        labels = disrupted_labels(candidate.claim, _snake(reason), policy)
+        policy = candidate.pool.spec.disruption.consolidation_policy if reason in _CONSOLIDATION else ""
+        labels = disrupted_labels(candidate.claim, _snake(reason), _snake(policy))
         effects += [
             Count(metric="karpenter_nodeclaims_disrupted_total", labels=labels),
             Count(

@@ -114,10 +114,15 @@ def test_machines_that_go_are_told_and_deleted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "policy"), [("Underutilized", "when_empty_or_underutilized"), ("Empty", "")]
+    ("reason", "policy"),
+    [
+        ("Underutilized", "when_empty_or_underutilized"),
+        ("Empty", "when_empty_or_underutilized"),
+        ("Drifted", ""),
+    ],
 )
 def test_what_goes_is_counted(reason: str, policy: str) -> None:
-    """Claims and their pods are counted by reason; the policy only where savings are the reason."""
+    """Claims and their pods are counted by reason; the policy too unless they drifted."""
     view = view_of([pool(), *machine("m")])
     found = survey(state_nodes(view), view, MARKET, Guards(view), THEN).candidates
     claims, pods = counted(found, reason)
