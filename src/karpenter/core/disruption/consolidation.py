@@ -82,17 +82,12 @@ class Consolidation:
         `afresh` looks at once for the cheapest machines instead of the fewest.
         """
         found = self._decide(candidates, by_price=afresh)
-        if (
-            not afresh
-            and isinstance(found, Refused)
-            and found.code == "NoSaving"
-            and self._most > 1
-            and len(candidates) <= _FEW
-        ):
-            dearer = found
-            found = self._decide(candidates, by_price=True)
-            return dearer if isinstance(found, Refused) else found
-        return found
+        if afresh or self._most == 1 or len(candidates) > _FEW or not _buys(found):
+            return found
+        several = self._decide(candidates, by_price=True)
+        if isinstance(several, Refused) or (isinstance(found, Command) and found.saving >= several.saving):
+            return found
+        return several
 
     def after(self, command: Command) -> Consolidation | None:
         """Return what decides about the others once a command is carried out; None when nobody can."""
@@ -164,6 +159,11 @@ class Consolidation:
             saving=saving / totals.price if totals.price else 0.0,
             disruption=cost / totals.cost if totals.cost else 0.0,
         )
+
+
+def _buys(found: Command | Refused) -> bool:
+    """Return whether new machines are, or would be, bought: then others may be cheaper."""
+    return bool(found.replacements) if isinstance(found, Command) else found.code == "NoSaving"
 
 
 def _weighs(candidate: Candidate) -> bool:

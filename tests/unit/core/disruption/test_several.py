@@ -48,3 +48,19 @@ def test_one_spot_machine_becomes_several_only_with_a_choice_of_types(smalls: in
     else:
         (command,) = verdict.commands
         assert [len(node.instance_types) for node in command.replacements] == [types, types]
+
+
+@pytest.mark.parametrize(
+    ("price", "bought"),
+    [
+        pytest.param(3.0, ["small", "small"], id="two small ones are cheaper"),
+        pytest.param(0.15, ["big"], id="the one is cheaper"),
+    ],
+)
+def test_one_machine_is_not_taken_before_several_were_asked_for(price: float, bought: list[str]) -> None:
+    """What is cheaper than the machine that goes may still be dearer than two others."""
+    sold = Catalog(types=(kind("small", 2, 0.1), kind("big", 32, price), kind("huge", 64, 6.4)))
+
+    (command,) = decided(cluster(pool(), machine("node-1", "huge"), *PODS), market=sold).commands
+
+    assert [node.purchase.instance_type for node in command.replacements] == bought
