@@ -155,8 +155,8 @@ def _machine_obstacle(
 ) -> tuple[str, str] | None:
     """Return the first thing about the machine itself that holds it."""
     checks = (
-        (node.node is None, "NoNode", "the machine has not joined the cluster yet"),
         (node.is_leaving, "Deleting", "the node is being deleted already"),
+        (node.node is None, "NoNode", "the machine has not joined the cluster yet"),
         (not node.is_initialized, "NotInitialized", "the node is not initialized yet"),
         (node.name in nominated, "Nominated", "the node is promised to a pending pod"),
         (

@@ -38,7 +38,7 @@ from karpenter.core.disruption.floor import least_cost
 from karpenter.core.disruption.headroom import Headroom
 from karpenter.core.disruption.payback import Past, Payback, undoes
 from karpenter.core.disruption.simulate import Simulator
-from karpenter.core.lifecycle.marks import is_expired, is_quiet
+from karpenter.core.lifecycle.marks import consolidate_after, is_expired, is_quiet
 from karpenter.core.scheduling.intake.intake import priced
 from karpenter.core.scheduling.intake.pools import as_pool
 from karpenter.core.scheduling.problem import Options, Problem
@@ -87,7 +87,14 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     prove: bool = False
     """Whether it is worked out how far savings could go at the very most."""
 
+    overdue: frozenset[str] = frozenset()
+    """Drifted machines that the last pass had no time for."""
+
     stop: Callable[[], bool] | None = None
+    """Says when the time for one reason is up; what was found by then counts."""
+
+    tried: Callable[[str], None] | None = None
+    """Is told every reason that was tried, when that is over."""
 
 
 def propose(
@@ -141,8 +148,7 @@ class _Pass:
     ) -> None:
         self._view, self._catalog, self._now = view, catalog, now
         self._priced = priced(view, catalog, policy)
-        self._options, self._rules = options, rules
-        self._buffered = buffered
+        self._options, self._rules, self._buffered = options, rules, buffered
         self._nodes = state_nodes(view)
         guards = Guards(view)
         self._survey: Survey = survey(
@@ -167,8 +173,11 @@ class _Pass:
 
     def decide(self) -> Verdict:
         commands: Sequence[Command] = ()
-        for method in (self._empty, self._static_drift, self._drift, self._underutilized):
+        methods = {EMPTY: self._empty, DRIFTED: self._drift, UNDERUTILIZED: self._underutilized}
+        for reason, method in methods.items():
             commands = method()
+            if self._rules.tried is not None:
+                self._rules.tried(reason)
             if commands:
                 break
         kept = tuple(self._kept(commands))
@@ -211,23 +220,29 @@ class _Pass:
         every = (*self._survey.candidates, *self._survey.eventual)
         return [c for c in every if c.drift and _is_dynamic(c) != static]
 
+    def _drift(self) -> list[Command]:
+        return self._static_drift() or self._dynamic_drift()
+
     def _static_drift(self) -> list[Command]:
-        drifted = self._drifted(static=True) if self._rules.static_capacity else []
+        drifted = self._drifted(static=True)
+        if not self._rules.static_capacity:
+            message = "its NodePool is static, and the feature gate StaticCapacity is off"
+            self._why |= {c.name: ("StaticCapacity", message) for c in drifted}
+            return []
         headroom = self._headroom(DRIFTED)
         sizes: dict[str, int] = {}
         for node in self._nodes:
             sizes[node.pool] = sizes.get(node.pool, 0) + (not node.is_leaving)
         self._note_budget(drifted, headroom)
-        return exchange_static(drifted, sizes, headroom, self._template_node)
+        return exchange_static(
+            drifted, sizes, headroom, self._why, template_node=self._template_node, stop=self._stop
+        )
 
-    def _drift(self) -> list[Command]:
-        drifted = self._drifted(static=False)
-        headroom = self._headroom(DRIFTED)
+    def _dynamic_drift(self) -> list[Command]:
+        drifted, headroom = self._drifted(static=False), self._headroom(DRIFTED)
         self._note_budget(drifted, headroom)
-        stranded: dict[str, str] = {}
-        command = exchange(drifted, self._simulator, headroom, stranded)
-        for name, message in stranded.items():
-            self._why[name] = ("CannotMove", message)
+        overdue = self._rules.overdue
+        command = exchange(drifted, self._simulator, headroom, self._why, stop=self._stop, overdue=overdue)
         return [command] if command is not None else []
 
     def _note_budget(self, candidates: Iterable[Candidate], headroom: Headroom) -> None:
@@ -266,10 +281,8 @@ class _Pass:
                 f"saving ${command.saving:.4f} an hour does not pay soon enough for moving (${price:.4f})"
             )
         elif undoes(command, going, rules.past, self._now, within=rules.no_return):
-            code, message = (
-                "WouldUndo",
-                "the saving would undo a command that was carried out a short while ago",
-            )
+            code = "WouldUndo"
+            message = "the saving would undo a command that was carried out a short while ago"
         for candidate in going if code else ():
             self._why[candidate.name] = (code, message)
         return not code
@@ -312,12 +325,13 @@ class _Pass:
                 "Unpriced",
                 "no price is known for the node's instance type, zone and capacity type",
             ),
-            (bool(candidate.quiet), "ConsolidateAfter", candidate.quiet),
+            (consolidate_after(candidate.pool) is None, "ConsolidateAfter", candidate.quiet),
             (
                 only_empty and not candidate.is_empty,
                 "WhenEmpty",
                 f"the node is not empty, and NodePool {pool} consolidates WhenEmpty",
             ),
+            (bool(candidate.quiet), "ConsolidateAfter", candidate.quiet),
             (
                 pool in self._rules.resting,
                 "Resting",
@@ -343,7 +357,7 @@ class _Pass:
         by_name = {c.name: c for c in (*self._survey.eventual, *self._survey.candidates)}
         consolidation, explained = self._consolidation, 0
         for node in self._nodes:
-            if not node.is_managed or node.node is None or node.name in gone:
+            if not node.is_managed or node.name in gone:
                 continue
             held = self._survey.held.get(node.name)
             candidate = by_name.get(node.name)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from karpenter.core.state.nodes import StateNode
     from karpenter.core.state.view import ClusterView
 
-_UNINTERESTING: Final = frozenset({"Waiting", "NoNode", "Unknown", "StaticCapacity", "CapacityBuffer"})
+_UNINTERESTING: Final = frozenset({"Waiting", "OutOfTime", "Unknown", "StaticCapacity", "CapacityBuffer"})
 _LASTING: Final = frozenset(
     {
         "NoSaving",
@@ -44,10 +44,12 @@ _LASTING: Final = frozenset(
         "ConsolidateAfter",
         "PodDisruptionBudget",
         "Deleting",
+        "NoNode",
         "NotInitialized",
         "CapacityBuffer",
         "Nominated",
         "Budget",
+        "NodeLimit",
         "NodePoolNotFound",
         "NodePoolLabelMissing",
         "Resting",

@@ -48,6 +48,8 @@ _OTHERS: Final[dict[str, Any]] = {
 }
 _COMMAND: Final = "command"
 _STOP: Final = "stop"
+_CALLS: Final = (_STOP, "tried")
+"""Settings that are not values: they ask and tell what time it is."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -68,7 +70,7 @@ def given(call: partial[Any], origin: Callable[[Command], Origin]) -> dict[str, 
     found: dict[str, Any] = {}
     for name, value in call.keywords.items():
         if name in _STRUCTS:
-            plain = {each: getattr(value, each) for each in value.__struct_fields__ if each != _STOP}
+            plain = {each: getattr(value, each) for each in value.__struct_fields__ if each not in _CALLS}
             found[name] = msgspec.to_builtins(plain)
         elif name in _SETS:
             found[name] = sorted(value)
@@ -177,7 +179,7 @@ def _second(second: Second) -> dict[str, Any]:
 
 
 def _struct(kind: type[Any], plain: dict[str, Any]) -> Any:
-    types = {each.name: each.type for each in msgspec.structs.fields(kind) if each.name != _STOP}
+    types = {each.name: each.type for each in msgspec.structs.fields(kind) if each.name not in _CALLS}
     return kind(**{name: msgspec.convert(value, types[name]) for name, value in plain.items()})
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
+from karpenter.core.disruption.telling import is_settled, told
+from karpenter.core.effects import Announce
 from karpenter.core.model.catalog import EMPTY, Catalog, combine
-from tests.unit.core.disruption.clusters import MARKET, cluster, decided, held, machine, pod, pool
+from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, machine, pod, pool
 
 
 def test_machines_stay_while_nobody_says_what_their_pool_may_use() -> None:
@@ -37,3 +40,45 @@ def test_what_cannot_be_bought_and_costs_nothing_has_no_price() -> None:
     verdict = decided(view, market=market)
 
     assert (verdict.commands, held(verdict)) == ((), {"node-1": "Unpriced"})
+
+
+@pytest.mark.parametrize(
+    ("leaving", "code"),
+    [
+        pytest.param(False, "NoNode", id="a machine that has not joined yet"),
+        pytest.param(True, "Deleting", id="a machine whose node is gone already"),
+    ],
+)
+def test_a_claim_without_a_node_is_told_what_holds_it(leaving: bool, code: str) -> None:
+    """Somebody who asks why it stays finds an Event; nothing has to be looked at again until it joins."""
+    _, claim = machine("new")
+    if leaving:
+        claim = msgspec.structs.replace(
+            claim, metadata=msgspec.structs.replace(claim.metadata, deletion_timestamp=NOW)
+        )
+    view = cluster(pool(), [claim])
+
+    verdict = decided(view)
+    effects = told(verdict.kept, view)
+
+    assert (verdict.commands, held(verdict)) == ((), {"new": code})
+    assert is_settled(verdict.kept)
+    assert [(e.reason, e.about.kind) for e in effects if isinstance(e, Announce)] == [
+        ("DisruptionBlocked", "NodeClaim")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "code"),
+    [
+        pytest.param("72h", "WhenEmpty", id="what no waiting changes is said first"),
+        pytest.param("Never", "ConsolidateAfter", id="a pool that never consolidates says that"),
+    ],
+)
+def test_a_pool_that_only_lets_empty_machines_go_says_so_before_time_is_up(after: str, code: str) -> None:
+    """That the node is not consolidatable yet would let people wait in vain."""
+    view = cluster(
+        pool(consolidate_after=after, consolidation_policy="WhenEmpty"), machine("m"), pod("web-1", "m")
+    )
+
+    assert held(decided(view)) == {"m": code}

@@ -234,14 +234,14 @@ def test_a_static_pool_exchanges_one_for_one() -> None:
 
 
 def test_a_static_pool_that_can_buy_nothing_exchanges_nothing() -> None:
-    """Without a type to launch a drifted machine stays."""
+    """Without a type to launch a drifted machine stays, and says so."""
     verdict = decided(
         cluster(_static(1, requirement="spot"), machine("node-1")),
         market=Catalog(types=(kind("medium", 4, 0.2, sold=("on-demand",)),)),
         static_capacity=True,
     )
 
-    assert verdict.commands == ()
+    assert (verdict.commands, held(verdict)) == ((), {"node-1": "NoInstanceTypes"})
 
 
 @pytest.mark.parametrize(

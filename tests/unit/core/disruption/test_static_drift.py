@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
 from karpenter.api.labels import NODES
 from karpenter.api.meta import Condition
-from tests.unit.core.disruption.clusters import LONG_AGO, NOW, cluster, decided, machine, pool
+from karpenter.api.nodepool import Budget
+from tests.unit.core.disruption.clusters import LONG_AGO, NOW, cluster, decided, held, machine, pool
 
 if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 DRIFTED = Condition(type="Drifted", status="True", reason="ImageDrift", last_transition_time=LONG_AGO)
 
 
-def static(replicas: int, limit: int | None) -> NodePool:
+def static(replicas: int, limit: int | None, **disruption: Any) -> NodePool:
     """Return a pool of a fixed size."""
-    found = pool()
+    found = pool(**disruption)
     limits = {NODES: limit} if limit is not None else {}
     return msgspec.structs.replace(
         found, spec=msgspec.structs.replace(found.spec, replicas=replicas, limits=limits)
@@ -55,3 +56,50 @@ def test_as_many_are_exchanged_as_there_may_be_machines(limit: int | None, going
 
     assert [len(each.replacements) for each in commands] == [1] * expected
     assert all(each.reason == "Drifted" for each in commands)
+
+
+@pytest.mark.parametrize(
+    ("limit", "machines", "gate", "code", "words"),
+    [
+        pytest.param(None, 2, False, "StaticCapacity", "gate StaticCapacity is off", id="the gate is off"),
+        pytest.param(None, 3, True, "StaticCapacity", "more machines than its 2", id="others go first"),
+        pytest.param(2, 2, True, "NodeLimit", "may have 2 nodes at most", id="the limit leaves no room"),
+    ],
+)
+def test_a_drifted_machine_says_what_it_waits_for(
+    limit: int | None, machines: int, gate: bool, code: str, words: str
+) -> None:
+    """That its pool is static explains nothing to somebody who waits for it to be exchanged."""
+    view = cluster(
+        static(2, limit), *(machine(f"old-{number}", conditions=(DRIFTED,)) for number in range(machines))
+    )
+
+    verdict = decided(view, static_capacity=gate)
+
+    assert verdict.commands == ()
+    assert {kept.code for kept in verdict.kept} == {code}
+    assert all(words in kept.message for kept in verdict.kept)
+
+
+def test_what_was_exchanged_when_time_ran_out_counts() -> None:
+    """Those that were not reached are looked at again after what goes now."""
+    view = cluster(static(3, None), *(machine(f"old-{number}", conditions=(DRIFTED,)) for number in range(3)))
+    answers = iter([False, True, True])
+
+    verdict = decided(view, static_capacity=True, stop=lambda: next(answers))
+
+    assert [each.candidates for each in verdict.commands] == [("old-0",)]
+    assert held(verdict) == {"old-1": "OutOfTime", "old-2": "OutOfTime"}
+
+
+def test_a_budget_holds_the_machines_of_a_pool_of_a_fixed_size() -> None:
+    """As many are exchanged at once as it allows, and none where it allows none."""
+    machines = [machine(f"old-{number}", conditions=(DRIFTED,)) for number in range(3)]
+
+    one = decided(cluster(static(3, None, budgets=(Budget(nodes="1"),)), *machines), static_capacity=True)
+    none = decided(cluster(static(3, None, budgets=(Budget(nodes="0"),)), *machines), static_capacity=True)
+
+    assert [each.candidates for each in one.commands] == [("old-0",)]
+    assert held(one) == {"old-1": "Waiting", "old-2": "Waiting"}
+    assert none.commands == ()
+    assert set(held(none).values()) == {"Budget"}

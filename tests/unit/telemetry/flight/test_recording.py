@@ -120,6 +120,18 @@ async def test_a_decision_that_fails(tmp_path: Path) -> None:
     assert replayed(path) == ["same"]
 
 
+async def test_a_decision_that_tells_how_far_it_is(tmp_path: Path) -> None:
+    """Whoever is told what was tried is no part of the question."""
+    store, path = Store(serves=[]), tmp_path / "flight"
+    flight = recorder(path, store)
+    tried: list[str] = []
+    await Recorded(Inline(), flight).run(question(store, tried=tried.append, overdue=frozenset({"a"})))
+    flight.close()
+
+    assert tried == ["Empty", "Drifted", "Underutilized"]
+    assert replayed(path) == ["same"]
+
+
 async def test_a_decision_that_runs_out_of_time(tmp_path: Path) -> None:
     """A question whose time ran out says so."""
     store, path = Store(serves=[]), tmp_path / "flight"

@@ -1,0 +1,55 @@
+"""Drift of dynamic pools: in order, within a time limit, and in turns where there is not enough of it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from karpenter.api.meta import Condition
+from karpenter.core.disruption.telling import is_settled
+from tests.unit.core.disruption.clusters import LONG_AGO, cluster, decided, held, machine, pod, pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SWAPPED = Condition(type="Drifted", status="True", reason="ImageDrift", last_transition_time=LONG_AGO)
+HUGE = "15"
+
+STUCK = [
+    [*machine(name, "xlarge", conditions=(SWAPPED,)), pod(f"{name}-1", name, cpu=HUGE)] for name in "abc"
+]
+"""Drifted machines whose pods have no other place, since their pool may not grow."""
+
+
+def after(number: int) -> Callable[[], bool]:
+    """Return what says that time is up, once it was asked so often."""
+    asked = itertools.count()
+    return lambda: next(asked) >= number
+
+
+def test_a_look_that_takes_too_long_ends_with_what_is_known() -> None:
+    """What was looked at says what holds it; the others say that their turn comes."""
+    verdict = decided(cluster(pool(ways=("none",)), *STUCK), stop=after(1))
+
+    assert verdict.commands == ()
+    assert held(verdict) == {"a": "CannotMove", "b": "OutOfTime", "c": "OutOfTime"}
+    assert not is_settled(verdict.kept)
+
+
+def test_who_was_not_reached_is_among_the_next() -> None:
+    """However long the list is, everybody has a turn."""
+    verdict = decided(cluster(pool(ways=("none",)), *STUCK), stop=after(2), overdue=frozenset("bc"))
+
+    assert held(verdict) == {"a": "OutOfTime", "b": "CannotMove", "c": "CannotMove"}
+
+
+def test_reasons_are_told_when_they_were_tried() -> None:
+    """The first that finds something ends the pass, so the reasons after it are not tried."""
+    fruitless: list[str] = []
+    fruitful: list[str] = []
+
+    decided(cluster(pool(ways=("none",)), *STUCK), tried=fruitless.append)
+    decided(cluster(pool(), machine("idle")), tried=fruitful.append)
+
+    assert fruitless == ["Empty", "Drifted", "Underutilized"]
+    assert fruitful == ["Empty"]
