@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from karpenter.api.labels import NODEPOOL
+from karpenter.controllers.stopwatch import Stopwatch
 from karpenter.core.announcements import (
     budget_blocked,
     consolidation_candidate,
@@ -22,8 +23,9 @@ from karpenter.core.announcements import (
     listing,
 )
 from karpenter.core.disruption.carry import open_again, strays
-from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
+from karpenter.core.disruption.command import DRIFTED, UNDERUTILIZED
 from karpenter.core.disruption.confirm import WAIT, Confirmed, confirm, reconfirm
+from karpenter.core.disruption.drift import OUT_OF_TIME
 from karpenter.core.disruption.effect import is_due, landed, rested
 from karpenter.core.disruption.lives import expected_lives, grown, saved
 from karpenter.core.disruption.lull import next_moment
@@ -71,11 +73,6 @@ PATIENCE: Final = 30.0
 RELOOK: Final = timedelta(minutes=5)
 """Time after which a cluster is looked at again though nothing in it has changed."""
 
-BUDGET: Final = 60.0
-"""Seconds that one search may take; what was found by then counts."""
-
-_TYPES: Final = {EMPTY: "empty", DRIFTED: "", UNDERUTILIZED: "multi"}
-
 
 class Disruption:
     """Decides which machines go."""
@@ -114,6 +111,7 @@ class Disruption:
         self._lives: Lives = ()
         self._claims: frozenset[str] | None = None
         self._rests: dict[str, Rest] = {}
+        self._overdue: frozenset[str] = frozenset()
         self._misread: dict[str, str] = {}
         self._fruitless: tuple[object, ...] | None = None
         self._until = clock.now()
@@ -233,14 +231,7 @@ class Disruption:
     async def _propose(self) -> Verdict:
         async with self._deciding:
             catalog = await self._catalogs.of(self._store.view().pools.values())
-            view, now, started = self._store.view(), self._clock.now(), self._clock.monotonic()
-            late: list[bool] = []
-
-            def stop() -> bool:
-                if self._clock.monotonic() - started > BUDGET:
-                    late[:] = [True]
-                return bool(late)
-
+            view, now, watch = self._store.view(), self._clock.now(), Stopwatch(self._clock)
             rules = msgspec.structs.replace(
                 self._rules,
                 past=self._past,
@@ -248,7 +239,9 @@ class Disruption:
                     self._commands.start_ups, expected_lives(self._lives, now)
                 ),
                 resting=self._resting(now),
-                stop=stop,
+                overdue=self._overdue,
+                stop=watch.is_up,
+                tried=watch.lap,
             )
             nominated, buffered = self._store.nominated(now), self._buffered()
             verdict = await self._worker.run(
@@ -264,13 +257,8 @@ class Disruption:
                     buffered=buffered,
                 )
             )
-        if late:
-            self._metrics[disruption.CONSOLIDATION_TIMEOUTS].add(consolidation_type=_TYPES[UNDERUTILIZED])
-        seconds = self._clock.monotonic() - started
-        for reason, kind in _TYPES.items():
-            self._metrics[disruption.EVALUATION_DURATION].observe(
-                seconds, reason=reason.lower(), consolidation_type=kind
-            )
+        watch.count(self._metrics)
+        self._overdue = frozenset(kept.node for kept in verdict.kept if kept.code == OUT_OF_TIME)
         return verdict
 
     async def _follow_up(self, commands: Sequence[Command]) -> int:
