@@ -11,6 +11,7 @@ Not passed to plugins: the cluster's address (``provideClusterInfo``).
 """
 
 import asyncio
+import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -129,9 +130,7 @@ async def from_kubeconfig(
     configuration: Any = Configuration()
     user: Mapping[str, Any] = {}
     try:
-        merged: Any = KubeConfigMerger(paths).config
-        if merged is None:
-            raise NotConfigured(f"there is no kubeconfig at {paths}")
+        merged = _merged(paths)
         loader = KubeConfigLoader(merged, active_context=context or None, config_base_path=None)
         chosen: Any = loader.current_context
         user, user_file = _user(merged, chosen["context"].get("user", ""))
@@ -149,6 +148,19 @@ async def from_kubeconfig(
         context=chosen["name"],
         namespace=chosen["context"].get("namespace") or "default",
     )
+
+
+def _merged(paths: str) -> Any:
+    """Return what the files say together, each read once; those that are not there say nothing."""
+    there = [path for path in paths.split(os.pathsep) if path and Path(path).expanduser().exists()]
+    if not there:
+        raise NotConfigured(f"there is no kubeconfig at {paths}")
+    try:
+        return KubeConfigMerger(os.pathsep.join(there)).config
+    except OSError as error:
+        raise NotConfigured(f"kubeconfig {error.filename} cannot be read: {error.strerror}") from error
+    except (TypeError, AttributeError) as error:
+        raise NotConfigured(f"{paths} is no kubeconfig with clusters, contexts and users") from error
 
 
 def _check(endpoint: Endpoint, credentials: Credentials) -> None:

@@ -201,8 +201,9 @@ async def test_how_to_know_the_server(tmp_path: Path) -> None:
     ("content", "said"),
     [
         pytest.param("{", "kubeconfig", id="not YAML"),
-        pytest.param("", "kubeconfig", id="empty"),
-        pytest.param("[]", "kubeconfig", id="a list"),
+        pytest.param("", "is no kubeconfig", id="empty"),
+        pytest.param("[]", "is no kubeconfig", id="a list"),
+        pytest.param("hello", "is no kubeconfig", id="a word"),
         pytest.param("contexts: []", "current-context", id="no current context"),
         pytest.param(
             "current-context: x\ncontexts: []", "Expected object with name x", id="an unknown context"
@@ -225,9 +226,11 @@ async def test_a_kubeconfig_that_is_wrong(tmp_path: Path, content: str, said: st
 
 
 async def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
-    """A path with nothing there is named."""
+    """A path with nothing there is named, and so is a folder."""
     with pytest.raises(NotConfigured, match="there is no kubeconfig at"):
         await load(str(tmp_path / "nowhere"))
+    with pytest.raises(NotConfigured, match="cannot be read: Is a directory"):
+        await load(str(tmp_path))
 
 
 @pytest.mark.parametrize(
