@@ -104,7 +104,8 @@ def simulate(  # noqa: PLR0917  click hands over options by name
 
     Exits 0 only if nothing was violated, and tells the shortest story of what was.
     """
-    from karpenter.simulation.script import write  # noqa: PLC0415  help answers at once
+    from karpenter.operator.settings import SettingError  # noqa: PLC0415  help answers at once
+    from karpenter.simulation.script import write  # noqa: PLC0415  as above
 
     settings = _settings(given)
     if provider == "aws":
@@ -112,7 +113,10 @@ def simulate(  # noqa: PLR0917  click hands over options by name
     scripts = (
         write(seed, hours=hours, severity=faults, machines=machines, provider=provider) for seed in seeds
     )
-    outcomes = list(_lives(scripts, settings, story=story, total=len(seeds)))
+    try:
+        outcomes = list(_lives(scripts, settings, story=story, total=len(seeds)))
+    except SettingError as error:  # it can be read, but not be acted on
+        raise Refused(str(error)) from None
     if output.form == "json":
         click.echo(render(outcomes, "json"), nl=False)
     else:
@@ -201,8 +205,10 @@ def _summary(outcomes: list[Outcome]) -> str:
     bad = [each for each in outcomes if each.violations]
     hours = sum(each.seconds for each in outcomes) / 3600
     lines = [f"seed {each.seed}: {violation}" for each in bad for violation in each.violations[:1]]
+    machines = sum(each.machines for each in outcomes)
     lines.append(
-        f"{len(outcomes)} lives, {hours:.1f} hours, {sum(each.machines for each in outcomes)} machines,"
+        f"{len(outcomes)} {'life' if len(outcomes) == 1 else 'lives'}, {hours:.1f} hours,"
+        f" {machines} {'machine' if machines == 1 else 'machines'},"
         f" {sum(each.writes for each in outcomes)} writes, {len(bad)} with violations"
     )
     return "\n".join(lines)

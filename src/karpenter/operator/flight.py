@@ -38,5 +38,5 @@ def flight_recorder(
     try:
         recorder.open()
     except OSError as error:
-        raise SettingError(f"setting flight-record: {error}") from error
+        raise SettingError(f"setting flight-record: {error.filename}: {error.strerror}") from error
     return recorder

@@ -39,6 +39,11 @@ def test_the_outcome_is_data() -> None:
         pytest.param(("--hours", "0"), "0", id="no time"),
         pytest.param(("--set", "packing-policy=best"), "packing-policy", id="a setting that cannot be"),
         pytest.param(("--set", "packing-policy"), "NAME=VALUE", id="a setting without a value"),
+        pytest.param(
+            (*SHORT, "--set", f"flight-record={__file__}/flight"),
+            "error: setting flight-record: ",
+            id="a record that cannot be written",
+        ),
     ],
 )
 def test_bad_input_is_refused(arguments: tuple[str, ...], problem: str) -> None:

@@ -97,7 +97,8 @@ class Replay:
             yield from self._read(line, number)
         except msgspec.ValidationError as error:
             place, problem = explain(str(error))
-            raise Unreadable(number, f"{place}: {problem}" if place else problem) from error
+            where = place or "this is no line of a flight record"
+            raise Unreadable(number, f"{where}: {problem}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Unreadable(number, "this is not JSON") from error
         except (KeyError, IndexError) as error:

@@ -30,6 +30,9 @@ ASKED = (
         pytest.param([], "line 1: there is nothing in the record", id="nothing"),
         pytest.param([b"hello\n"], "line 1: this is not JSON", id="text"),
         pytest.param(
+            [b'{"kind":"Pod"}\n'], "line 1: this is no line of a flight record: ", id="something else"
+        ),
+        pytest.param(
             [b'{"line":"thought"}\n'], "line 1: line: invalid value 'thought'", id="a line of another sort"
         ),
         pytest.param([ASKED], "line 1: a record begins with what it is", id="no beginning"),
