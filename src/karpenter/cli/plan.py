@@ -10,6 +10,7 @@ import click
 
 from karpenter.cli.errors import Refused, notes
 from karpenter.cli.files import files_option
+from karpenter.cli.given import named_values
 from karpenter.cli.output import output_option_with, render
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.reading import read_input
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     "given",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A setting or feature gate of the operator. May be repeated.",
+    help="A setting of the operator, such as feature-gates=NodeRepair=true. May be repeated.",
 )
 @click.option(
     "--disruption", is_flag=True, help="Also show which machines would go, and what keeps the rest."
@@ -126,14 +127,7 @@ def _moment(text: str | None) -> datetime:
 
 
 def _settings(given: tuple[str, ...]) -> Settings:
-    values: dict[str, str] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise Refused(f"--set: {each!r} is not NAME=VALUE")
-        # Feature gates may be given one by one.
-        values[name] = f"{values[name]},{value}" if name == "feature-gates" and name in values else value
     try:
-        return parse_settings(values)
+        return parse_settings(named_values(given))
     except SettingError as error:
         raise Refused(f"--set: {error}") from None

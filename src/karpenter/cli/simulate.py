@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from karpenter.cli.errors import Refused
+from karpenter.cli.given import named_values
 from karpenter.cli.output import output_option_with, render
 
 if TYPE_CHECKING:
@@ -136,14 +137,11 @@ def _check_aws() -> None:
 def _settings(given: tuple[str, ...]) -> dict[str, str]:
     from karpenter.operator.settings import SettingError, parse_settings  # noqa: PLC0415  as above
 
-    for each in given:
-        if "=" not in each:
-            raise Refused(f"--set: {each!r} is not NAME=VALUE")
-    settings = dict(each.split("=", 1) for each in given)
+    settings = named_values(given)
     try:
         parse_settings(settings)
     except SettingError as error:
-        raise Refused(str(error)) from None
+        raise Refused(f"--set: {error}") from None
     return settings
 
 

@@ -327,6 +327,8 @@ def parse_settings(
         SettingError: naming the setting, the value and what is allowed.
     """
     for name in given:
+        if name in GATES:
+            raise SettingError(f"{name} is a feature gate: give it as feature-gates={name}=true")
         if name not in _BY_NAME:
             raise SettingError(f"there is no setting {name!r}; the settings are {', '.join(_BY_NAME)}")
     values = {}

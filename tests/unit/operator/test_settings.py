@@ -125,5 +125,7 @@ def test_a_setting_that_is_not_there() -> None:
     """A name that no setting has is refused, with those that there are."""
     with pytest.raises(SettingError, match=f"no setting 'pace'; the settings are {SETTINGS[0].name}"):
         parse_settings({"pace": "fast"})
+    with pytest.raises(SettingError, match="a feature gate: give it as feature-gates=NodeRepair=true"):
+        parse_settings({"NodeRepair": "true"})
     with pytest.raises(AttributeError):
         _ = parse_settings({}).pace
