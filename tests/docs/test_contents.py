@@ -1,0 +1,27 @@
+"""The contents of the documentation name every page, and lead somewhere."""
+
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+LINK = re.compile(r"\]\((?P<target>[^)#]+\.md)[^)]*\)")
+
+
+def test_every_page_is_in_the_contents() -> None:
+    """Whoever begins with the contents finds every page."""
+    named = {match["target"] for match in LINK.finditer((DOCS / "README.md").read_text("utf-8"))}
+    there = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"README.md"}
+
+    assert named == there
+
+
+def test_links_lead_to_pages() -> None:
+    """A page that links to another links to one that is there."""
+    lost = [
+        f"{page.name}: {match['target']}"
+        for page in sorted(DOCS.rglob("*.md"))
+        for match in LINK.finditer(page.read_text("utf-8"))
+        if "://" not in match["target"] and not (page.parent / match["target"]).exists()
+    ]
+
+    assert lost == []
