@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,15 +15,21 @@ from karpenter.cli.output import output_option_with, render
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.reading import read_input
 from karpenter.cli.planning.rendering import plan_data, verdict_data, why_data
+from karpenter.cloud.catalogs.ec2.labels import DOMAIN
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.catalogs.problems import InvalidCatalog
 from karpenter.operator.settings import SettingError, parse_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from karpenter.api.nodepool import NodePool
     from karpenter.cli.output import Output
     from karpenter.cli.planning.live import Live
     from karpenter.core.model.catalog import Catalog
     from karpenter.operator.settings import Settings
+
+_IN_MEMORY: Final = "kwok"
 
 
 @click.command(
@@ -39,7 +45,11 @@ if TYPE_CHECKING:
 )
 @click.option("--kubeconfig", default="", metavar="FILE", help="Read the live cluster of this kubeconfig.")
 @click.option(
-    "--catalog", default="kwok", show_default=True, metavar="FILE|NAME", help="The instance types on sale."
+    "--catalog",
+    default=_IN_MEMORY,
+    show_default=True,
+    metavar="FILE|NAME",
+    help="The instance types on sale.",
 )
 @click.option("--now", metavar="RFC3339", help="The moment of the decision.  [default: this moment]")
 @click.option(
@@ -82,6 +92,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
     if found.problems:
         raise Refused(*found.problems)
     notes(found.skipped)
+    notes(_strangers(catalog, found.view.pools.values()))
     decision = decide(found.view, types, settings, moment, disruption=disruption)
     notes(decision.intake.left_out)
     if output.form == "text":
@@ -107,6 +118,17 @@ def _live(paths: tuple[str, ...], kubeconfig: str, context: str) -> Live | None:
     if not paths:
         raise Refused("nothing to plan for", hint="give manifests with -f, or a live cluster with --context")
     return None
+
+
+def _strangers(catalog: str, pools: Iterable[NodePool]) -> Iterator[str]:
+    """Say which pools buy from EC2 while the instance types are those of the cloud in memory."""
+    groups = {pool.name: pool.spec.template.spec.node_class_ref.group for pool in pools}
+    names = sorted(name for name, group in groups.items() if group == DOMAIN)
+    if names and catalog == _IN_MEMORY:
+        yield (
+            f"note: NodePool {', '.join(names)} buys from EC2, but the catalogue is {_IN_MEMORY}; "
+            "--catalog aws has what EC2 sells"
+        )
 
 
 def _catalog(name: str) -> Catalog:

@@ -107,6 +107,26 @@ def test_names_are_whole_at_any_width(width: int) -> None:
     assert max(len(line) for line in result.stdout.splitlines()) <= width
 
 
+@pytest.mark.parametrize(
+    ("group", "catalog", "noted"),
+    [
+        pytest.param("karpenter.k8s.aws", "kwok", True, id="EC2 does not sell these"),
+        pytest.param("karpenter.k8s.aws", "", False, id="somebody chose a file"),
+        pytest.param("karpenter.kwok.sh", "kwok", False, id="the cloud in memory does"),
+    ],
+)
+def test_instance_types_of_another_cloud_are_noted(
+    catalogue: Any, group: str, catalog: str, noted: bool
+) -> None:
+    """A plan for EC2 with instance types that EC2 does not have is made, but not without a word."""
+    ours = json.loads(json.dumps(POOL))
+    ours["spec"]["template"]["spec"]["nodeClassRef"]["group"] = group
+    result = run("--catalog", catalog or catalogue(), objects=[ours])
+
+    assert result.exit_code == 0
+    assert ("NodePool default buys from EC2, but the catalogue is kwok" in result.stderr) == noted
+
+
 def test_why_tells_of_every_placed_pod(catalogue: Any) -> None:
     """With --why every placed pod has one sentence, in text and as data."""
     file = catalogue()
