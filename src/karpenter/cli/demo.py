@@ -70,7 +70,7 @@ async def _tour(speed: float, seed: int, provider: str) -> list[Outcome]:
 
     # The screen tells the story; the operator's own log would only get in its way.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     outcomes: list[Outcome] = []
     current: Scene | None = None
     sky, scenes = _aws() if provider == "aws" else (None, SCENES)

@@ -127,6 +127,17 @@ def test_instance_types_of_another_cloud_are_noted(
     assert ("NodePool default buys from EC2, but the catalogue is kwok" in result.stderr) == noted
 
 
+def test_what_is_in_brackets_is_shown(catalogue: Any) -> None:
+    """Values that a pool or a pod asks for are part of the sentence that says why nothing has them."""
+    pinned = json.loads(json.dumps(POOL))
+    pinned["spec"]["template"]["spec"]["requirements"] = [
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["mars", "moon"]}
+    ]
+    result = run("--catalog", catalogue(), objects=[pinned, pod("a")])
+
+    assert "topology.kubernetes.io/zone In [mars moon]" in " ".join(result.stdout.split())
+
+
 def test_why_tells_of_every_placed_pod(catalogue: Any) -> None:
     """With --why every placed pod has one sentence, in text and as data."""
     file = catalogue()

@@ -62,7 +62,7 @@ def show(decision: Decision, console: Console | None = None, *, why: bool = Fals
 
 
 def _console() -> Console:
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPE
     return console
