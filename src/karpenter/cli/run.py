@@ -17,7 +17,7 @@ from karpenter.cloud.errors import CloudError
 from karpenter.cloud.registry import BrokenProvider, UnknownProvider, provider_names
 from karpenter.cloud.surroundings import Knob
 from karpenter.kube.election import LeadershipLost
-from karpenter.kube.errors import KubeError
+from karpenter.kube.errors import KubeError, NotFound
 from karpenter.operator.classes import ClassNotServed
 from karpenter.operator.http import PortTaken
 from karpenter.operator.run import Which
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from karpenter.operator.settings import Settings
 
 _LOST = 1
+_OURS = "/apis/karpenter."
+_INSTALL = "karpenter crds | kubectl apply --server-side -f - installs the CustomResourceDefinitions"
 
 
 def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,6 +117,9 @@ def refused() -> Iterator[None]:
         yield
     except (UnknownProvider, BrokenProvider) as error:
         raise Refused(str(error), hint=f"--cloud-provider is one of {', '.join(provider_names())}") from error
+    except NotFound as error:
+        ours = error.request.path.startswith(_OURS)
+        raise Refused(str(error), hint=_INSTALL if ours else "") from error
     except (KubeError, CloudError, InvalidCatalog, ClassNotServed, PortTaken, BadOutput, ValueError) as error:
         raise Refused(str(error)) from error
     except LeadershipLost as error:

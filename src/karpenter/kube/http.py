@@ -7,6 +7,8 @@ Where the server is and who we are comes from :mod:`.kubeconfig`.
 """
 
 import asyncio
+import errno
+import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -124,7 +126,7 @@ class HttpTransport:
                 allow_redirects=False,
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise Unreachable(f"cannot connect: {error}", request=request, sent=False) from error
+            raise Unreachable(f"cannot connect{_nobody(error)}", request=request, sent=False) from error
         except (aiohttp.ClientError, OSError) as error:
             raise Unreachable(_why(error), request=request) from error
 
@@ -150,6 +152,16 @@ class HttpTransport:
 
 def _headers(answer: aiohttp.ClientResponse) -> Pairs:
     return tuple((name.lower(), value) for name, value in answer.headers.items())
+
+
+def _nobody(error: aiohttp.ClientError | TimeoutError) -> str:
+    """Return where nobody answered, and why, in the words of the system; certificates have their own."""
+    if not isinstance(error, aiohttp.ClientConnectorError) or isinstance(error.os_error, ssl.SSLError):
+        return f": {error}"
+    system = error.os_error
+    number = system.errno or 0
+    why = os.strerror(number) if number in errno.errorcode else system.strerror or system
+    return f" to {error.host}:{error.port}: {why}"
 
 
 def _why(error: Exception) -> str:

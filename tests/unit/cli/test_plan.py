@@ -6,11 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 import yaml
 from click.testing import CliRunner
 
 from karpenter.api.yamltext import render_documents
 from karpenter.cli import main
+from karpenter.kube.errors import Unreachable
+from karpenter.kube.transport import Request
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -263,3 +266,17 @@ def test_a_pod_beyond_counting_is_refused_not_an_error() -> None:
 
     assert [each["pod"] for each in data["unscheduled"]] == ["default/b"]
     assert "9E" in data["unscheduled"][0]["message"]
+
+
+def test_a_cluster_that_does_not_answer_leaves_standard_output_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tried on the way is nobody's plan; in the end one sentence says what is wrong."""
+
+    async def read(kubeconfig: str, context: str) -> None:
+        structlog.stdlib.get_logger().warning("request.repeated", kubeconfig=kubeconfig, context=context)
+        raise Unreachable("nobody is there", request=Request(method="GET", path="/"))
+
+    monkeypatch.setattr("karpenter.cli.planning.live._read", read)
+    result = CliRunner().invoke(main, ["plan", "--context", "far-away", "-o", "json"])
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "error: GET /: nobody is there\n"

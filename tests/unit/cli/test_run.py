@@ -9,7 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from karpenter.cli import main
+from karpenter.cli.errors import Refused
+from karpenter.cli.run import refused
 from karpenter.cloud.aws.settings import KNOBS
+from karpenter.kube.errors import NotFound, Status
+from karpenter.kube.transport import Request
 from karpenter.operator.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -80,6 +84,22 @@ def test_no_cluster(tmp_path: Path) -> None:
     assert refused.exit_code == 2
     [line] = [line for line in refused.stderr.splitlines() if line.startswith("error: ")]
     assert str(tmp_path / "none") in line
+
+
+@pytest.mark.parametrize(
+    ("path", "hinted"),
+    [
+        pytest.param("/apis/karpenter.sh/v1/nodeclaims", True, id="a kind of ours"),
+        pytest.param("/apis/storage.k8s.io/v1/csinodes", False, id="a kind of Kubernetes"),
+    ],
+)
+def test_a_cluster_without_our_kinds(path: str, hinted: bool) -> None:
+    """Whoever forgot to install them is told how to."""
+    with pytest.raises(Refused) as caught, refused():
+        raise NotFound(Status(code=404), request=Request(method="GET", path=path))
+
+    assert path in str(caught.value)
+    assert ("karpenter crds | kubectl apply" in caught.value.hint) == hinted
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:

@@ -1,18 +1,20 @@
 """
 Reading a live cluster for ``karpenter plan``: whatever a decision may depend on, once; nothing is changed.
 
-Kinds that the cluster does not serve, or that may not be read, are named and left out; the plan
-is then made without them.
+Of kinds that the cluster does not serve there are none; those that may not be read are named and left out,
+and the plan is then made without them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import structlog
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.kinds import ALL_KINDS
@@ -48,6 +50,8 @@ def read_cluster(*, kubeconfig: str, context: str) -> Live:
     Raises:
         Refused: there is no such cluster, or it does not answer.
     """
+    # What goes wrong on the way is told in the end, in one sentence; a log would be taken for the plan.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         return asyncio.run(_read(kubeconfig, context))
     except KubeError as error:
