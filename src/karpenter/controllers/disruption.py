@@ -25,7 +25,6 @@ from karpenter.core.announcements import (
 from karpenter.core.disruption.carry import open_again, strays
 from karpenter.core.disruption.command import DRIFTED, UNDERUTILIZED
 from karpenter.core.disruption.confirm import WAIT, Confirmed, confirm, reconfirm
-from karpenter.core.disruption.drift import OUT_OF_TIME
 from karpenter.core.disruption.effect import is_due, landed, rested
 from karpenter.core.disruption.lives import expected_lives, grown, saved
 from karpenter.core.disruption.lull import next_moment
@@ -139,7 +138,7 @@ class Disruption:
         started = await self._follow_up(verdict.commands)
         if started:
             return 0.0
-        if not verdict.commands and is_settled(verdict.kept):
+        if not verdict.commands and not verdict.unreached and is_settled(verdict.kept):
             now = self._clock.now()
             self._fruitless, latest = lull, now + RELOOK
             self._until = min(next_moment(self._store.view(), now) or latest, latest)
@@ -258,7 +257,7 @@ class Disruption:
                 )
             )
         watch.count(self._metrics)
-        self._overdue = frozenset(kept.node for kept in verdict.kept if kept.code == OUT_OF_TIME)
+        self._overdue = verdict.unreached
         return verdict
 
     async def _follow_up(self, commands: Sequence[Command]) -> int:

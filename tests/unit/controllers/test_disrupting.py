@@ -435,3 +435,20 @@ def test_a_node_that_nobody_remembers_closing_is_opened() -> None:
         assert amended
 
     asyncio.run(main())
+
+
+async def test_drifted_machines_that_were_not_reached_are_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next look comes though nothing has changed, and knows of them; what is reached is forgotten."""
+    monkeypatch.setattr("karpenter.controllers.stopwatch.LIMIT", -1.0)
+    stage = Stage(pool(ways=("none",)), machine("old", conditions=(SWAPPED,)), pod("web-1", "old"))
+
+    await stage.disruption.look()
+    monkeypatch.undo()
+    await stage.disruption.look()
+    second = stage.last_rules
+    stage.put(machine("other")[0])
+    await stage.disruption.look()
+
+    assert stage.asked[0].overdue == frozenset()
+    assert second.overdue == {"old"}
+    assert stage.last_rules.overdue == frozenset()

@@ -96,3 +96,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     reach: Reach | None = None
     """How far savings could go, where that was asked."""
+
+    unreached: frozenset[str] = frozenset()
+    """Drifted machines that there was no time for."""

@@ -8,6 +8,7 @@ Expired machines go in any case.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from functools import cached_property
@@ -33,7 +34,7 @@ from karpenter.core.disruption.command import (
 )
 from karpenter.core.disruption.consolidation import Consolidation, PoolTotals, Refused
 from karpenter.core.disruption.costs import moving_cost, price_of
-from karpenter.core.disruption.drift import exchange, exchange_static
+from karpenter.core.disruption.drift import OUT_OF_TIME, exchange, exchange_static
 from karpenter.core.disruption.floor import least_cost
 from karpenter.core.disruption.headroom import Headroom
 from karpenter.core.disruption.payback import Past, Payback, undoes
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.core.disruption.candidates import Candidate, Survey
+    from karpenter.core.disruption.drift import Notes
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.intake.intake import Policy
     from karpenter.core.scheduling.plan import NewNode
@@ -169,13 +171,15 @@ class _Pass:
             policy=policy,
             fullest_first=rules.strategy == "global",
         )
-        self._why: dict[str, tuple[str, str]] = {}
+        self._why: Notes = {}
+        self._stop = rules.stop or (lambda: False)
+        self._late: frozenset[str] = frozenset()
 
     def decide(self) -> Verdict:
-        commands: Sequence[Command] = ()
+        commands: tuple[Command, ...] = ()
         methods = {EMPTY: self._empty, DRIFTED: self._drift, UNDERUTILIZED: self._underutilized}
         for reason, method in methods.items():
-            commands = method()
+            commands = tuple(method())
             if self._rules.tried is not None:
                 self._rules.tried(reason)
             if commands:
@@ -183,7 +187,7 @@ class _Pass:
         kept = tuple(self._kept(commands))
         light = () if commands else tuple(self._consolidation.outweighed.values())
         reach = self._reach() if self._rules.prove else None
-        return Verdict(commands=tuple(commands), kept=kept, outweighed=light, reach=reach)
+        return Verdict(commands=commands, kept=kept, outweighed=light, reach=reach, unreached=self._late)
 
     def _reach(self) -> Reach:
         """Return how far savings could go."""
@@ -221,7 +225,9 @@ class _Pass:
         return [c for c in every if c.drift and _is_dynamic(c) != static]
 
     def _drift(self) -> list[Command]:
-        return self._static_drift() or self._dynamic_drift()
+        found = self._static_drift() or self._dynamic_drift()
+        self._late = frozenset(name for name, (code, _) in self._why.items() if code == OUT_OF_TIME)
+        return found
 
     def _static_drift(self) -> list[Command]:
         drifted = self._drifted(static=True)
@@ -230,9 +236,7 @@ class _Pass:
             self._why |= {c.name: ("StaticCapacity", message) for c in drifted}
             return []
         headroom = self._headroom(DRIFTED)
-        sizes: dict[str, int] = {}
-        for node in self._nodes:
-            sizes[node.pool] = sizes.get(node.pool, 0) + (not node.is_leaving)
+        sizes = Counter(node.pool for node in self._nodes if not node.is_leaving)
         self._note_budget(drifted, headroom)
         return exchange_static(
             drifted, sizes, headroom, self._why, template_node=self._template_node, stop=self._stop
@@ -286,9 +290,6 @@ class _Pass:
         for candidate in going if code else ():
             self._why[candidate.name] = (code, message)
         return not code
-
-    def _stop(self) -> bool:
-        return self._rules.stop is not None and self._rules.stop()
 
     @cached_property
     def _consolidation(self) -> Consolidation:

@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from karpenter.api.meta import Condition
+from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.telling import is_settled
 from tests.unit.core.disruption.clusters import LONG_AGO, cluster, decided, held, machine, pod, pool
 
@@ -33,6 +34,7 @@ def test_a_look_that_takes_too_long_ends_with_what_is_known() -> None:
 
     assert verdict.commands == ()
     assert held(verdict) == {"a": "CannotMove", "b": "OutOfTime", "c": "OutOfTime"}
+    assert verdict.unreached == {"b", "c"}
     assert not is_settled(verdict.kept)
 
 
@@ -41,6 +43,16 @@ def test_who_was_not_reached_is_among_the_next() -> None:
     verdict = decided(cluster(pool(ways=("none",)), *STUCK), stop=after(2), overdue=frozenset("bc"))
 
     assert held(verdict) == {"a": "OutOfTime", "b": "CannotMove", "c": "CannotMove"}
+
+
+def test_who_was_not_reached_is_known_whatever_else_holds_it() -> None:
+    """A budget against savings has its own sentence, and must not cost a drifted machine its turn."""
+    stingy = pool(ways=("none",), budgets=(Budget(nodes="0", reasons=("Underutilized",)),))
+
+    verdict = decided(cluster(stingy, *STUCK), stop=after(1))
+
+    assert set(held(verdict).values()) == {"Budget"}
+    assert verdict.unreached == {"b", "c"}
 
 
 def test_reasons_are_told_when_they_were_tried() -> None:
