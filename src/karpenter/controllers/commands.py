@@ -251,14 +251,15 @@ class Commands:
         for each in [each for each in begun.candidates if each.name in stays]:
             log.info("node.spared", node=each.name, command=begun.text, because=stays[each.name])
             begun.candidates = tuple(other for other in begun.candidates if other is not each)
-            self._store.unmark([each.claim.name])
             await self._open(each)
 
     async def _undo(self, begun: Begun, why: str) -> None:
         self._end_early(begun, why)
-        self._store.unmark(begun.claims)
-        for each in begun.candidates:
-            await self._open(each)
+        try:
+            for each in begun.candidates:
+                await self._open(each)
+        finally:
+            self._store.unmark(begun.claims)
 
     async def _give_up_late(self, begun: Begun) -> None:
         """Undo a command that has failed for so long that its machines had better be of use again."""
@@ -276,9 +277,14 @@ class Commands:
         )
 
     async def _open(self, candidate: Candidate) -> None:
+        """Let pods come to a machine again, and only then have it stay: until then it counts as going."""
         node = self._node(candidate.name)
-        if node is not None and not node.is_leaving:
-            await self._performer.perform(open_again(node, self._clock.now()))
+        stays = msgspec.structs.replace(node, marked=False) if node is not None else None
+        try:
+            if stays is not None and not stays.is_leaving:
+                await self._performer.perform(open_again(stays, self._clock.now()))
+        finally:
+            self._store.unmark([candidate.claim.name])
 
     def _nodes_of(self, begun: Begun) -> dict[str, str]:
         """Return the node of each new machine, by the name that the command gave it."""

@@ -452,3 +452,24 @@ async def test_drifted_machines_that_were_not_reached_are_the_next(monkeypatch: 
     assert stage.asked[0].overdue == frozenset()
     assert second.overdue == {"old"}
     assert stage.last_rules.overdue == frozenset()
+
+
+async def test_a_machine_counts_as_going_until_it_is_open_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a budget has room for the next one while nothing can run on this one yet."""
+    stage = drifted()
+    assert await stage.begin()
+    (begun,) = stage.commands.under_way
+    replacement = stage.store.claim(begun.replacements[0])
+    assert replacement is not None
+    stage.store.apply(Gone(replacement))
+    marked: list[frozenset[str]] = []
+
+    async def perform(effects: Any) -> None:
+        del effects
+        marked.append(stage.store.marked)
+
+    monkeypatch.setattr(stage.performer, "perform", perform)
+    await stage.commands.look()
+
+    assert marked[-1] == set(begun.claims)
+    assert stage.store.marked == frozenset()
