@@ -17,15 +17,24 @@ from hypothesis import settings
 
 from karpenter.local.real.binaries import BinariesMissing, find_binaries
 
-settings.register_profile("steady", derandomize=True)
+settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=2500, deadline=None, print_blob=True)
+
+
+def _logs_aside() -> None:
+    """Log where no test reads: servers that run beside tests would write into what a command prints."""
+    structlog.reset_defaults()
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
+
+
+_logs_aside()
 
 
 @pytest.fixture(autouse=True)
 def _logs_of_nobody() -> Iterator[None]:
     """Forget how a command that a test ran has set up logging, which holds for the whole process."""
     yield
-    structlog.reset_defaults()
+    _logs_aside()
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from karpenter.simulation.story import tell
 from karpenter.simulation.wire import Trouble
 from karpenter.simulation.wishes import AddPool, Deploy, Wish
 
-LIVES: Final = 240
+LIVES: Final = 200
 TOGETHER: Final = 8
 HOURS: Final = 0.03
 LAUNCHES: Final = {"fail", "hang", "lose", "lose and hang", "slow", "never join"}
