@@ -75,7 +75,7 @@ class Logs:
         for handler in self._handlers:
             handler.addFilter(Sampler(clock))
         self._root = logging.getLogger()
-        self._before = (self._root.level, self._root.handlers[:])
+        self._before = (self._root.level, self._root.handlers[:], structlog.get_config())
         self._root.handlers = [*self._handlers]
         self._root.setLevel(LEVELS[level])
         self._quieted = {name: logging.getLogger(name).level for name in _QUIET_LIBRARIES}
@@ -102,12 +102,12 @@ class Logs:
 
     def close(self) -> None:
         """Leave logging as it was found, and close the files."""
-        level, handlers = self._before
+        level, handlers, configured = self._before
         self._root.handlers = handlers
         self._root.setLevel(level)
         for name, was in self._quieted.items():
             logging.getLogger(name).setLevel(was)
-        structlog.reset_defaults()
+        structlog.configure(**configured)
         for stream in self._opened:
             stream.close()
 
