@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 EAGER = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
 
 
+async def _left_too_large(world: World) -> set[str]:
+    """Leave a small pod alone on a machine that was bought for a large one; return the claims there are."""
+    await world.pool(disruption=EAGER)
+    await world.deploy("big", replicas=1, cpu="14")
+    await world.deploy("small", replicas=1, cpu="500m")
+    await world.settled(2)
+    before = {claim.name for claim in await world.claims()}
+    await world.scale("big", 0)
+    return before
+
+
 @in_world()
 async def test_empty_machines_go(world: World) -> None:
     """When the pods are gone the machines follow, after a second look."""
@@ -50,12 +61,7 @@ async def test_machines_are_left_alone_for_as_long_as_the_pool_says(world: World
 @in_world(behaviour=Behaviour(launch=5.0))
 async def test_a_replacement_is_complete_before_anything_goes(world: World) -> None:
     """A machine that is too large is replaced by a smaller one, with no pod left without a place."""
-    await world.pool(disruption=EAGER)
-    await world.deploy("big", replicas=1, cpu="14")
-    await world.deploy("small", replicas=1, cpu="500m")
-    await world.settled(2)
-    before = {claim.name for claim in await world.claims()}
-    await world.scale("big", 0)
+    before = await _left_too_large(world)
     fewest = 1
     while not {claim.name for claim in await world.claims()}.isdisjoint(before):
         fewest = min(fewest, len(await world.nodes()))
@@ -233,12 +239,7 @@ async def test_a_budget_that_cannot_be_read_blocks_its_pool_and_says_so(world: W
 @in_world(behaviour=Behaviour(launch=40.0))
 async def test_a_pod_that_is_protected_while_the_replacement_starts_keeps_its_machine(world: World) -> None:
     """The machine is opened again, nobody is evicted, and the replacement goes for want of use."""
-    await world.pool(disruption=EAGER)
-    await world.deploy("big", replicas=1, cpu="14")
-    await world.deploy("small", replicas=1, cpu="500m")
-    await world.settled(2)
-    before = {claim.name for claim in await world.claims()}
-    await world.scale("big", 0)
+    before = await _left_too_large(world)
 
     async def is_closed() -> bool:
         return any(taint.key == DISRUPTED for node in await world.nodes() for taint in node.spec.taints)

@@ -90,6 +90,8 @@ def confirm(
         return Confirmed(command=command, candidates=going)
     if len(headroom.within(going)) < len(going):
         return Rejected(why="budget", message=headroom.obstacle(going[0]))
+    if newcomer := _newcomer(command, going):
+        return Rejected(why="churn", message=f"pod {newcomer} has come since")
     simulator = Simulator(
         view,
         catalog,
@@ -103,8 +105,6 @@ def confirm(
         promised=promised,
         fullest_first=fullest_first,
     )
-    if newcomer := _newcomer(command, going):
-        return Rejected(why="churn", message=f"pod {newcomer} has come since")
     if len(command.replacements) > 1:
         problem = _stranded(simulator.lost(command))
     else:

@@ -128,9 +128,9 @@ class _Packer:
         """
         Return the most promising of some machines, for what is left of a demand by its `value`.
 
-        Of machines that are alike but for who may use them, such as in several zones, it is the best and
-        the one with the most to hold: or one zone takes up what fits anywhere, and nothing completes what
-        must be in another.
+        Of machines that are alike but for who may use them, such as in several zones, it is the one with
+        the most to hold: or one zone takes up what fits anywhere, and nothing completes what must be in
+        another.
         """
         reach = self._market.fits[machines] @ value
         order = np.lexsort((-reach, self._shape[machines]))
