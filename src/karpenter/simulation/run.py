@@ -163,7 +163,7 @@ def play(script: Script, *, settings: Mapping[str, str] | None = None, narrate: 
     """Live a script in virtual time, and return what came of it."""
 
     async def main() -> Outcome:
-        life = Life(script, settings={**script.settings, **(settings or {})}, narrate=narrate)
+        life = Life(script, settings=script.set_to(settings or {}), narrate=narrate)
         with caught(life.logged, level=logging.INFO if narrate else logging.ERROR):
             return await life.live()
 

@@ -8,7 +8,7 @@ is played, so that any part can be left out and the rest played again.
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -21,12 +21,13 @@ from karpenter.simulation.mishaps import Mishap
 from karpenter.simulation.wishes import Wish
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from karpenter.simulation.misfortune import Severity
 
 Step: TypeAlias = Wish | Mishap
 Provider: TypeAlias = Literal["kwok", "aws"]
+_GATES: Final = "feature-gates"
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +46,11 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     settings: dict[str, str] = {}
     """How the operator is set."""
+
+    def set_to(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return how the operator is set where some settings are `given`; gates are given one by one."""
+        gates = [each[_GATES] for each in (self.settings, given) if _GATES in each]
+        return {**self.settings, **given, **({_GATES: ",".join(gates)} if gates else {})}
 
     def without(self, left_out: Iterable[Step]) -> Script:
         """Return the same life with some steps left out."""
@@ -84,7 +90,7 @@ def _settings(chance: Random) -> dict[str, str]:
 
 def _open(gates: tuple[str, ...]) -> dict[str, str]:
     """Return the setting that opens gates; nothing where all are as ever."""
-    return {"feature-gates": ",".join(f"{name}=true" for name in gates)} if gates else {}
+    return {_GATES: ",".join(f"{name}=true" for name in gates)} if gates else {}
 
 
 def _dice(seed: int, about: str) -> Random:

@@ -17,6 +17,7 @@ from karpenter.operator.settings import parse_settings
 from karpenter.simulation.gated import gated
 from karpenter.simulation.mirror import Wrote
 from karpenter.simulation.rules.gated import Repair, Room, Sizes, Word
+from karpenter.simulation.script import Script
 from tests.unit.simulation.broken import claim, found, node, pod, pool
 
 if TYPE_CHECKING:
@@ -154,3 +155,14 @@ def test_nothing_breaks_where_nothing_goes_wrong() -> None:
     assert [each.gates for each in quiet] == [each.gates for each in loud]
     assert 20 < sum(1 for each in quiet if each.gates) < 60
     assert sum(len(each.steps) for each in quiet) < sum(len(each.steps) for each in loud)
+
+
+def test_gates_that_are_given_leave_those_of_a_life_open() -> None:
+    """A life has steps behind its gates: another gate does not close them, and the same one does."""
+    script = Script(seed=1, seconds=1.0, steps=(), settings={"feature-gates": "StaticCapacity=true"})
+
+    assert script.set_to({}) == script.settings
+    assert script.set_to({"feature-gates": "NodeRepair=true", "log-level": "debug"}) == {
+        "feature-gates": "StaticCapacity=true,NodeRepair=true",
+        "log-level": "debug",
+    }
