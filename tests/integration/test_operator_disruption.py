@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT, INSTANCE_TYPE
@@ -12,6 +13,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.cloud.kwok import Behaviour, NeverJoin
+from karpenter.controllers import steering
 from karpenter.core.state.view import condition
 from karpenter.kube.patch import MergePatch
 from tests.integration.world import in_world
@@ -217,6 +219,29 @@ async def test_a_successor_is_ready_before_a_single_replica_goes(world: World) -
 
     assert fewest >= 1
     assert world.machines() == 1
+
+
+@in_world(settings={"steer-scale-down": "true"})
+async def test_a_workload_that_shrinks_empties_a_machine(world: World) -> None:
+    """Its pods on the machine with the fewest go first, and nothing is evicted to be rid of the machine."""
+    never = {"nodes": "0", "reasons": ["Underutilized", "Drifted"]}
+    await world.pool(disruption={"consolidateAfter": "0s", "budgets": [never]})
+    await world.deploy("web", replicas=4, cpu="900m")
+    await world.settled(4)
+    await world.scale("web", 5)
+    await world.settled(5)
+    homes = {pod.name: pod.spec.node_name for pod in (await world.client.list(Pod)).items}
+    crowds = Counter(homes.values())
+    (emptiest, few), *_ = sorted(crowds.items(), key=lambda each: each[1])
+    assert 1 == few < max(crowds.values())
+    await asyncio.sleep(steering.PERIOD)
+    await world.scale("web", 4)
+    await asyncio.sleep(120)
+
+    assert {pod.name for pod in (await world.client.list(Pod)).items} == {
+        name for name, node in homes.items() if node != emptiest
+    }
+    assert emptiest not in {node.name for node in await world.nodes()}
 
 
 @in_world()

@@ -40,6 +40,7 @@ EVERYTHING = {
     **BASIC,
     "schedulerConfig": SPREAD,
     "ignoreDRARequests": False,
+    "steerScaleDown": True,
     "featureGates": dict.fromkeys(GATES, True),
 }
 
@@ -95,7 +96,9 @@ class Installed(World):
 
 async def everything_happens(world: Installed) -> None:
     """Let machines come and go in every way that writes something else."""
-    await world.pool(template={"spec": {"terminationGracePeriod": "2m"}})
+    await world.pool(
+        template={"spec": {"terminationGracePeriod": "2m"}}, disruption={"consolidateAfter": "1h"}
+    )
     guard = {"selector": {"matchLabels": {"app": "held"}}, "maxUnavailable": 0}
     await world.client.create(
         PodDisruptionBudget, {"metadata": {"name": "held"}, "spec": guard}, namespace="default"

@@ -57,6 +57,9 @@ BUFFER_FAKE_POD = "karpenter.sh/capacity-buffer-fake-pod"
 BUFFER_NAME = "karpenter.sh/capacity-buffer-name"
 BUFFER_NAMESPACE = "karpenter.sh/capacity-buffer-namespace"
 POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+DELETION_COST_SET = "karpenter.sh/deletion-cost-set"
+"""The deletion cost that we have set: another one is somebody else's."""
+
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
 # Finalizers.
@@ -66,6 +69,9 @@ TERMINATION_FINALIZER = "karpenter.sh/termination"
 # Taints (the key; the effect is beside it).
 DISRUPTED = "karpenter.sh/disrupted"
 """With NoSchedule: the node is about to leave."""
+
+EMPTYING = "karpenter.sh/emptying"
+"""With PreferNoSchedule: the node is to empty by itself. To us it is as good as any."""
 
 UNREGISTERED = "karpenter.sh/unregistered"
 """With NoExecute: the machine has booted but its node is not ours yet."""

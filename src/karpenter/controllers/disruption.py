@@ -29,8 +29,8 @@ from karpenter.core.disruption.effect import is_due, landed, rested
 from karpenter.core.disruption.lives import expected_lives, grown, saved
 from karpenter.core.disruption.lull import next_moment
 from karpenter.core.disruption.payback import remember
-from karpenter.core.disruption.propose import propose
-from karpenter.core.disruption.telling import is_settled, misread, told, weighed
+from karpenter.core.disruption.propose import UNEXPLAINED, propose
+from karpenter.core.disruption.telling import is_settled, is_weighed, misread, told, weighed
 from karpenter.core.disruption.titles import entitle
 from karpenter.core.state.nodes import state_nodes
 from karpenter.core.state.view import machinery
@@ -68,6 +68,9 @@ PERIOD: Final = 10.0
 UNSYNCED: Final = 1.0
 PATIENCE: Final = 30.0
 """Seconds after which it is said what keeps decisions waiting."""
+
+EXPLAINED: Final = timedelta(minutes=15)
+"""For how long it is not worked out again what keeps a machine that is not worth replacing."""
 
 RELOOK: Final = timedelta(minutes=5)
 """Time after which a cluster is looked at again though nothing in it has changed."""
@@ -112,6 +115,7 @@ class Disruption:
         self._rests: dict[str, Rest] = {}
         self._overdue: frozenset[str] = frozenset()
         self._misread: dict[str, str] = {}
+        self._explained: dict[str, datetime] = {}
         self._fruitless: tuple[object, ...] | None = None
         self._until = clock.now()
         self._numbers = 0
@@ -134,7 +138,9 @@ class Disruption:
             return PERIOD
         verdict = await self._propose()
         view = self._store.view()
-        await self._performer.perform((*told(verdict.kept, view), *weighed(verdict, view)))
+        news = [each for each in verdict.kept if each.message != UNEXPLAINED]
+        self._explained |= {each.node: self._clock.now() for each in news if is_weighed(each)}
+        await self._performer.perform((*told(news, view), *weighed(verdict, view)))
         started = await self._follow_up(verdict.commands)
         if started:
             return 0.0
@@ -210,6 +216,11 @@ class Disruption:
         self._claims = claims
         self._commands.launched.intersection_update(claims)
 
+    def _lately_explained(self, now: datetime) -> frozenset[str]:
+        """Return the machines of which users were told a short while ago why they stay."""
+        self._explained = {name: when for name, when in self._explained.items() if now - when < EXPLAINED}
+        return frozenset(self._explained)
+
     def _resting(self, now: datetime) -> frozenset[str]:
         return frozenset(pool for pool, rest in self._rests.items() if now < rest.until)
 
@@ -239,6 +250,7 @@ class Disruption:
                 ),
                 resting=self._resting(now),
                 overdue=self._overdue,
+                explained=self._lately_explained(now),
                 stop=watch.is_up,
                 tried=watch.lap,
             )

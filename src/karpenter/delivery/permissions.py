@@ -51,6 +51,7 @@ _BUFFERS: Final = Given(("settings.featureGates.capacityBuffer",))
 _SPREADS: Final = Given(("settings.schedulerConfig",))
 _DEVICES: Final = Lacks("settings.ignoreDRARequests")
 _SURGE: Final = Given(("settings.surgeBeforeEvict",))
+_STEERING: Final = Given(("settings.steerScaleDown",))
 _OWNERS: Final = Given((*_SPREADS.paths, *_BUFFERS.paths))
 _REPLICAS: Final = Given((*_OWNERS.paths, *_SURGE.paths))
 _ROLLOUTS: Final = Given((*_BUFFERS.paths, *_SURGE.paths))
@@ -95,6 +96,8 @@ CLUSTER: Final = (
     Permission(resources=("nodes",), verbs=("create",), when=_KWOK),
     Permission(resources=("pods/eviction",), verbs=("create",)),
     Permission(resources=("pods",), verbs=("delete",)),
+    # Pods are told what their deletion costs.
+    Permission(resources=("pods",), verbs=("patch",), when=_STEERING),
     Permission(group="karpenter.kwok.sh", resources=("kwoknodeclasses",), verbs=("get", *FOLLOW), when=_KWOK),
     Permission(
         group="karpenter.k8s.aws", resources=("ec2nodeclasses",), verbs=("get", *FOLLOW, "patch"), when=ON_AWS

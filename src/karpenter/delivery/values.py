@@ -129,6 +129,7 @@ _SETTINGS: Final = (
     ),
     Knob("settings.evictionPrice", "0.001", "What evicting an ordinary pod costs, in dollars. Ours."),
     Knob("settings.surgeBeforeEvict", False, "Let successors of single replicas start first. Ours."),
+    Knob("settings.steerScaleDown", False, "Let workloads shrink on the emptiest machines first. Ours."),
     Knob(
         "settings.flightRecord", "", "File for what is seen, decided and done; mount a volume for it. Ours."
     ),

@@ -281,6 +281,13 @@ SETTINGS: Final = (
         ours=True,
     ),
     Setting(
+        "steer-scale-down",
+        "false",
+        "let workloads that shrink give up the pods on the emptiest machines first",
+        _boolean,
+        ours=True,
+    ),
+    Setting(
         "flight-record",
         "",
         "file to write what is seen, decided and done to; empty means none",

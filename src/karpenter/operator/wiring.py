@@ -53,6 +53,7 @@ from karpenter.controllers.pools import Outcomes, PoolCounter, PoolKeeper
 from karpenter.controllers.provisioning import Provisioner
 from karpenter.controllers.repair import NodeRepair
 from karpenter.controllers.static import StaticDeprovisioning, StaticProvisioning
+from karpenter.controllers.steering import Steering
 from karpenter.controllers.termination import NodeTermination
 from karpenter.controllers.watching import Watches
 from karpenter.controllers.wishes import PodWishes
@@ -244,7 +245,8 @@ class Operator:
             buffered=lambda: self.provisioner.buffered,
             deciding=self.deciding,
         )
-        self._rounds += [self.commands, self.disruption]
+        steering = Steering(store, performer, clock, on=parts.settings.steer_scale_down)
+        self._rounds += [self.commands, self.disruption, steering]
         cores = parts.settings.cpu_requests
         common = COMMON.at(cores)
         claims = ClaimLifecycle(

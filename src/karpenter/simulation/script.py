@@ -85,6 +85,7 @@ def _settings(chance: Random) -> dict[str, str]:
     return {
         "packing-policy": chance.choice(("greedy",) * 5 + ("price",)),
         "consolidation-strategy": chance.choice(("global", "global", "classic")),
+        "steer-scale-down": chance.choice(("false", "true")),
     }
 
 

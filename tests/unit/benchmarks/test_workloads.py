@@ -11,8 +11,10 @@ from benchmarks.workloads.draws import STORED, Draws, stream
 from benchmarks.workloads.ec2 import distinct_pods, picky_pods
 from benchmarks.workloads.fake import fake_types
 from benchmarks.workloads.reference import LABEL, diverse_pods, preference_pods
+from benchmarks.workloads.sun import DAY, NIGHT, Workload, market, script, workloads
 
-from karpenter.api.labels import HOSTNAME, ZONE
+from karpenter.api.labels import ARCH, HOSTNAME, ZONE
+from karpenter.simulation.wishes import AddPool, Deploy, Scale
 
 
 def test_the_first_draws_are_those_of_the_reference() -> None:
@@ -99,3 +101,30 @@ def test_distinct_pods_are_distinct() -> None:
 
     assert len(sizes) == 200
     assert len(wishes) == 50
+
+
+def test_workloads_that_follow_the_sun_are_largest_at_noon() -> None:
+    """At noon all pods are there, at midnight a share is left, and a day later all is the same."""
+    steady = Workload("app", most=100, milli=100, mebi=100, shift=0.0, offset=0.0, kind=1.0)
+
+    assert [steady.size(hour * 60) for hour in (0, 12, 24, 36)] == [100 * NIGHT, 100, 100 * NIGHT, 100]
+
+
+def test_a_script_that_follows_the_sun_is_told_once_and_in_order() -> None:
+    """First the pool, then every workload, then only changes; the same for the same seed."""
+    steps = script(100, days=1, seed=1)
+    kinds = [type(step) for step in steps]
+    apps = len(workloads(100, seed=1))
+
+    assert kinds == [AddPool, *[Deploy] * apps, *[Scale] * (len(steps) - apps - 1)]
+    assert [step.at for step in steps] == sorted(step.at for step in steps)
+    assert steps[-1].at < DAY * 60 + 5
+    assert steps == script(100, days=1, seed=1) != script(100, days=1, seed=2)
+
+
+def test_under_the_sun_only_ordinary_machines_are_sold() -> None:
+    """Of the EC2 catalogue, the newer general families of one architecture."""
+    assert {kind.name[0] for kind in market().types} == {"c", "m", "r"}
+    assert {min(kind.requirements[ARCH].values) for kind in market().types} == {"amd64"}
+    assert "m5.8xlarge" in market().by_name
+    assert not {"m4.large", "m5.12xlarge", "m7g.large"} & set(market().by_name)

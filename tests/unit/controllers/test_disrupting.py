@@ -352,6 +352,23 @@ def test_what_was_seen_is_part_of_the_question() -> None:
     asyncio.run(main())
 
 
+def test_why_a_machine_stays_is_worked_out_once_in_a_while() -> None:
+    """Users are told after a quarter of an hour again, and not worked out for whenever anything changes."""
+
+    async def main() -> None:
+        stage = Stage(machine("busy", "small"), pod("web-1", "busy", cpu="1500m"))
+        for minutes in (1, 1, 15):
+            await stage.disruption.look()
+            stage.clock.seconds += minutes * 60
+            stage.put(pod(f"late-{stage.clock.seconds}", "busy", cpu="10m"))  # worth looking again
+        await stage.disruption.look()
+        assert [each.explained for each in stage.asked] == [set(), {"busy"}, {"busy"}, set()]
+        told = [each for each in stage.performer.effects if getattr(each, "reason", "") == "Unconsolidatable"]
+        assert len(told) == 2 * 2
+
+    asyncio.run(main())
+
+
 def test_a_pool_that_keeps_growing_again_is_known_for_it() -> None:
     """Savings end when machines come that no command has launched; replacements end none."""
 

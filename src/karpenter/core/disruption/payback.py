@@ -4,7 +4,9 @@ Whether a saving is worth the trouble: what a command saves must pay for what it
 Moving has a price: every pod that is evicted costs something, and while a replacement starts,
 both machines are paid. A command that does not earn that back within the payback time is left
 alone, so a steady cluster is not stirred for cents. Where savings have turned out to be
-short-lived (:mod:`.lives`), an eviction costs more: it buys less.
+short-lived (:mod:`.lives`), an eviction costs more, measured by what a pod costs there: it buys less.
+Least lasting is room that is given up, for it is soon bought again; machines that are exchanged for
+cheaper ones stay cheaper while a pool grows.
 
 And a command that would undo an earlier one is refused: machines of a kind that went come back
 in place of machines of the kind that replaced them, for the same workloads.
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from karpenter.core.disruption.lives import LASTING
+from karpenter.core.disruption.lives import SHORTEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.command import Command
 
 _HOUR: Final = timedelta(hours=1)
+
+_GIVEN_UP: Final = 1.3
+"""What room must cost per pod that leaves it before it is given up for a short while; 1 is the average."""
+
+_EXCHANGED: Final = 0.65
+"""The same, of what is saved, where other machines are bought instead."""
 
 Machines = frozenset[tuple[str, str, str]]
 """Instance type, zone and capacity type."""
@@ -48,6 +56,9 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
     lives: Mapping[str, timedelta] = {}
     """How long savings are expected to last in pools where that was learned."""
 
+    rates: Mapping[str, float] = {}
+    """What machines cost per hour and pod, by pool."""
+
     def learned(self, observed: Sequence[timedelta], lives: Mapping[str, timedelta]) -> Payback:
         """Return the same with the middle one of the start-up times that were observed, and with `lives`."""
         start_up = sorted(observed)[len(observed) // 2] if observed else self.start_up
@@ -56,15 +67,18 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
     def price(self, command: Command, candidates: Iterable[Candidate]) -> float:
         """Return what carrying out a command costs once."""
         both = sum(node.purchase.price for node in command.replacements) * (self.start_up / _HOUR)
-        return sum(map(self._eviction, candidates)) + both
+        share = _EXCHANGED if command.replacements else _GIVEN_UP
+        return sum(self._eviction(each, share) for each in candidates) + both
 
     def least(self, candidate: Candidate) -> float:
         """Return what has to be saved per hour, at least, to pay for emptying a machine."""
-        return self._eviction(candidate) / (self.within / _HOUR) if self.within else 0.0
+        return self._eviction(candidate, _EXCHANGED) / (self.within / _HOUR) if self.within else 0.0
 
-    def _eviction(self, candidate: Candidate) -> float:
-        short = LASTING / self.lives.get(candidate.pool.name, LASTING)
-        return (candidate.cost - 1.0) * self.eviction_price * short
+    def _eviction(self, candidate: Candidate, share: float) -> float:
+        pool = candidate.pool.name
+        short = SHORTEST / self.lives[pool] if pool in self.lives else 0.0
+        dear = share * short * self.rates.get(pool, 0.0) * (self.within / _HOUR)
+        return (candidate.cost - 1.0) * max(self.eviction_price, dear)
 
     def earns(self, command: Command, candidates: Iterable[Candidate]) -> bool:
         """Return whether a command earns its price back in time."""

@@ -60,6 +60,9 @@ if TYPE_CHECKING:
     from karpenter.core.state.view import ClusterView
 
 
+UNEXPLAINED: Final = "no saving was found"
+"""What is said of a machine that stays for want of a saving, where nothing closer is known."""
+
 _MOST_REPLACEMENTS: Final = 100
 _ANY_TAINT: Final = Toleration(operator="Exists")
 
@@ -85,6 +88,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     explain: int = 200
     """For how many machines that stay it is worked out what they would cost elsewhere."""
+
+    explained: frozenset[str] = frozenset()
+    """Machines of which that was worked out a short while ago, and is not again."""
 
     prove: bool = False
     """Whether it is worked out how far savings could go at the very most."""
@@ -269,7 +275,7 @@ class _Pass:
                 self._simulator,
                 lambda: self._headroom(UNDERUTILIZED),
                 self._stop,
-                least=self._rules.payback.least,
+                least=self._payback.least,
             )
         return [command for command in found if self._is_worth_it(command)]
 
@@ -278,8 +284,8 @@ class _Pass:
         going = [c for c in self._survey.candidates if c.name in command.candidates]
         rules = self._rules
         code, message = "", ""
-        if not rules.payback.earns(command, going):
-            price = rules.payback.price(command, going)
+        if not self._payback.earns(command, going):
+            price = self._payback.price(command, going)
             code = "NoPayback"
             message = (
                 f"saving ${command.saving:.4f} an hour does not pay soon enough for moving (${price:.4f})"
@@ -292,7 +298,16 @@ class _Pass:
         return not code
 
     @cached_property
-    def _consolidation(self) -> Consolidation:
+    def _payback(self) -> Payback:
+        """What savings must earn, now that it is known what a pod costs in each pool."""
+        sizes = Counter(node.pool for node in self._nodes if not node.is_leaving)
+        pods = {name: total.cost - sizes[name] for name, total in self._totals.items()}
+        rates = {name: self._totals[name].price / cost for name, cost in pods.items() if cost > 0}
+        return msgspec.structs.replace(self._rules.payback, rates=rates)
+
+    @cached_property
+    def _totals(self) -> dict[str, PoolTotals]:
+        """What every pool costs, and what emptying it would."""
         known = {c.name: c.cost for c in (*self._survey.candidates, *self._survey.eventual)}
         totals: dict[str, PoolTotals] = {}
         for node in self._nodes:
@@ -301,9 +316,13 @@ class _Pass:
                 cost = known.get(node.name) or moving_cost(pod for pod in node.pods if runs_again(pod))
                 price = price_of(node, self._priced) or 0.0
                 totals[node.pool] = PoolTotals(had.price + price, had.cost + cost)
+        return totals
+
+    @cached_property
+    def _consolidation(self) -> Consolidation:
         most = 1 if self._rules.strategy == "classic" else _MOST_REPLACEMENTS
         return Consolidation(
-            self._simulator, totals, spot_to_spot=self._rules.spot_to_spot, most_replacements=most
+            self._simulator, self._totals, spot_to_spot=self._rules.spot_to_spot, most_replacements=most
         )
 
     def _not_yet(self, candidate: Candidate) -> str:
@@ -375,8 +394,9 @@ class _Pass:
                     hourly=_price(candidate),
                 )
             else:
-                explained += 1
-                yield self._explained(candidate, consolidation, explained <= self._rules.explain)
+                closely = node.name not in self._rules.explained and explained < self._rules.explain
+                explained += closely
+                yield self._explained(candidate, consolidation, closely)
 
     def _explained(self, candidate: Candidate, consolidation: Consolidation, closely: bool) -> Kept:
         code, message = self._obstacle(candidate)
@@ -389,7 +409,7 @@ class _Pass:
             elif not self._is_worth_it(found):
                 code, message = self._why[candidate.name]
         if not message:
-            code, message = "NoSaving", "no saving was found"
+            code, message = "NoSaving", UNEXPLAINED
         return Kept(node=candidate.name, code=code, message=message, hourly=_price(candidate))
 
 

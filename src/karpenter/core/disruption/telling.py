@@ -58,6 +58,9 @@ _LASTING: Final = frozenset(
 )
 """What holds a machine until something changes or a moment comes that is known beforehand."""
 
+_WEIGHED: Final = frozenset(
+    {"NoSaving", "NoPayback", "NotBalanced", "SpotToSpotDisabled", "WouldUndo", "CannotMove"}
+)
 _ABOUT_SAVINGS: Final = frozenset(
     {
         "NoSaving",
@@ -71,6 +74,11 @@ _ABOUT_SAVINGS: Final = frozenset(
         "ConsolidateAfter",
     }
 )
+
+
+def is_weighed(kept: Kept) -> bool:
+    """Whether a machine stays because its going was worked out, and found not worth it or not possible."""
+    return kept.code in _WEIGHED
 
 
 def is_settled(kept: Iterable[Kept]) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import (
+    EMPTYING,
     HOSTNAME,
     INITIALIZED,
     NO_SCHEDULE,
@@ -123,7 +124,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             found = self.claim.spec.taints
         else:
             assert self.node is not None
-            found = self.node.spec.taints
+            found = tuple(taint for taint in self.node.spec.taints if taint.key != EMPTYING)
             if self.node.spec.unschedulable and not any(t.key == _CORDONED.key for t in found):
                 found = (*found, _CORDONED)
         if self.claim is not None and not self.is_initialized:

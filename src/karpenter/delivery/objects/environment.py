@@ -30,6 +30,7 @@ _STATED: Final = {
     "CONSOLIDATION_PAYBACK": "consolidationPayback",
     "EVICTION_PRICE": "evictionPrice",
     "SURGE_BEFORE_EVICT": "surgeBeforeEvict",
+    "STEER_SCALE_DOWN": "steerScaleDown",
     "FLIGHT_RECORD_SIZE": "flightRecordSize",
 }
 _GIVEN: Final = {"SCHEDULER_CONFIG": "schedulerConfig", "FLIGHT_RECORD": "flightRecord"}

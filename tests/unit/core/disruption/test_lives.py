@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.lives import Lives
 
 HOUR = timedelta(hours=1)
-SHRINKABLE = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))
 
 
 def _ended(count: int, each: timedelta) -> Lives:
@@ -70,12 +69,30 @@ def test_old_savings_are_forgotten() -> None:
     assert [each.pool for each in lives] == ["b"]
 
 
-def test_an_eviction_costs_more_where_savings_are_short_lived() -> None:
-    """A saving that pays where it lasts is left alone in a pool that will soon need the room again."""
-    (command,) = decided(SHRINKABLE).commands
-    payback = Payback(eviction_price=command.saving / 4)
+def short(life: timedelta, pool: str = "default") -> Payback:
+    """Return what savings must earn where they last for so long."""
+    return Payback().learned((), {pool: life})
 
-    assert decided(SHRINKABLE, payback=payback).commands
-    short = payback.learned((), {"default": LASTING / 8, "other": SHORTEST})
-    assert held(decided(SHRINKABLE, payback=short)) == {"node-1": "NoPayback"}
-    assert decided(SHRINKABLE, payback=payback.learned((), {"other": SHORTEST})).commands
+
+def test_an_exchange_must_save_more_where_savings_are_short_lived() -> None:
+    """Half the price of a machine is worth it where it lasts, and not where it soon ends."""
+    halved = cluster(pool(), machine("node-1", "xlarge"), *(pod(f"web-{at}", "node-1") for at in range(7)))
+
+    assert decided(halved).commands
+    assert held(decided(halved, payback=short(SHORTEST))) == {"node-1": "NoPayback"}
+    assert decided(halved, payback=short(2 * SHORTEST)).commands
+    assert decided(halved, payback=short(SHORTEST, "other")).commands
+
+
+def test_room_is_given_up_for_a_short_while_only_where_it_is_dear() -> None:
+    """A machine that costs as much per pod as the others stays; one with fewer pods goes."""
+    here = [pod(f"here-{at}", "node-1") for at in range(3)]
+    there = [pod(f"there-{at}", "node-2") for at in range(2)]
+    alike = cluster(pool(), machine("node-1"), machine("node-2"), *here[:2], *there)
+    emptier = cluster(pool(), machine("node-1"), machine("node-2"), *here, *there[:1])
+
+    assert decided(alike).commands
+    assert held(decided(alike, payback=short(SHORTEST))).keys() == {"node-1", "node-2"}
+    (command,) = decided(emptier, payback=short(SHORTEST)).commands
+    assert command.candidates == ("node-2",)
+    assert not command.replacements

@@ -15,7 +15,7 @@ from karpenter.api.nodepool import Budget, PoolRequirement
 from karpenter.api.pod import PodTemplate, PodTemplateSpec
 from karpenter.core.disruption.consolidation import PoolTotals, balance
 from karpenter.core.disruption.costs import eviction_cost, price_of
-from karpenter.core.disruption.propose import expired
+from karpenter.core.disruption.propose import UNEXPLAINED, expired
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.scheduling.intake.intake import Policy
 from karpenter.core.state.nodes import state_nodes
@@ -162,7 +162,21 @@ def test_machines_that_stay_are_explained_up_to_a_number() -> None:
 
     (kept,) = decided(view, explain=0).kept
 
-    assert (kept.code, kept.message) == ("NoSaving", "no saving was found")
+    assert (kept.code, kept.message) == ("NoSaving", UNEXPLAINED)
+
+
+def test_what_was_explained_lately_is_not_again() -> None:
+    """A machine of which it is known why it stays does not count among those that are explained."""
+    view = cluster(
+        pool(),
+        *(machine(f"node-{at}", "small") for at in (1, 2)),
+        *(pod(f"a-{at}", f"node-{at}", cpu="2") for at in (1, 2)),
+    )
+
+    first, second = decided(view, explain=1, explained=frozenset({"node-1"}), stop=lambda: True).kept
+
+    assert first.message == UNEXPLAINED
+    assert second.message != UNEXPLAINED
 
 
 def test_an_empty_machine_that_holds_room_for_a_buffer_stays() -> None:
