@@ -1,225 +1,252 @@
 """
-A day of steady clusters: the same workloads, whose sizes follow the sun, under both strategies.
+Days of a cluster whose load follows the sun, lived in virtual time by the whole operator.
 
-Every few minutes replicas come and go, pods that wait get machines, and disruption looks for
-savings until it finds no more; its commands are carried out at once. What counts is how many pods were
-evicted, and what the machines cost over the day. Some clusters are added up, because a single
-one may favour either strategy by chance.
+One process holds everything: API server, kube-scheduler, ReplicaSets, kubelets, a cloud in memory that sells
+EC2 machines at their prices, and the operator as it is shipped, which hears of all that over the API. What
+users do is the same under every strategy, see :mod:`benchmarks.workloads.sun`; nothing goes wrong. The last
+day counts: by then, whoever learns has seen some.
+
+Evictions are those that the API server granted to the operator. The bill is the sum of the prices of the
+machines that exist, minute by minute, whether they work yet or not. Every two hours it is held against the
+cheapest machines for the pods of that moment if all could be chosen anew: nobody can stay there, because that
+would move every pod all the time. Some clusters are added up, because a single one may favour any
+strategy by chance.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
-import random
+import asyncio
 import time
-from datetime import timedelta
+from functools import partial
+from statistics import fmean
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
-
 from benchmarks.table import Table, count, seconds
-from benchmarks.workloads.fleets import NOW, bound, carried_out, machine, market, pods_of, pool_of
-from benchmarks.workloads.waves import bill, rules_of
-from karpenter.core.disruption.candidates import survey
-from karpenter.core.disruption.command import UNDERUTILIZED
-from karpenter.core.disruption.lives import expected_lives, grown, saved
-from karpenter.core.disruption.payback import remember
-from karpenter.core.disruption.propose import propose
+from benchmarks.workloads.fleets import loose
+from benchmarks.workloads.sun import DAY, EVERY, NIGHT, SHIFT, market, script
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from karpenter.base.aio.virtual import run_virtual
 from karpenter.core.scheduling.intake.intake import Policy, take_in
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
-from karpenter.core.state.guards import Guards
-from karpenter.core.state.nodes import state_nodes
 from karpenter.core.state.view import view_of
+from karpenter.simulation.granting import grant
+from karpenter.simulation.kwok import KwokSky
+from karpenter.simulation.logs import caught
+from karpenter.simulation.run import few_collections
+from karpenter.simulation.timeline import Timeline
+from karpenter.simulation.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
+    from collections.abc import Mapping, Sequence
 
-    from karpenter.api.meta import Resource
-    from karpenter.api.pod import Pod
-    from karpenter.core.disruption.command import Command
-    from karpenter.core.disruption.lives import Lives
-    from karpenter.core.disruption.payback import Past
-    from karpenter.core.disruption.propose import Rules
-    from karpenter.core.state.view import ClusterView
+    from karpenter.kube.transport import Request, Response
 
-PODS: Final = 500
-"""How many pods there are at noon."""
+PODS: Final = 300
+"""About how many pods there are at noon."""
 
-STEP: Final = 30
-"""Minutes between two changes of the load."""
-
-_NIGHT: Final = 0.45
-"""The share of pods that is left at midnight."""
-
-_LOOKS: Final = 3
-"""How often a minute disruption looks again while it finds something; each command takes its time."""
-
-_WEIGHT: Final = 3
-_DAY: Final = 24 * 60
-_BEFORE: Final = 2
-"""Days that pass before the one that counts; by then, whoever learns has seen a few."""
-
-SEEDS: Final = (1, 2, 7)
+DAYS: Final = 2
+SEEDS: Final = (1, 2)
 """One cluster each."""
+
+STRATEGIES: Final[Mapping[str, Mapping[str, str]]] = {
+    "classic": {"consolidation-strategy": "classic", "consolidation-payback": "0s"},
+    "global": {},
+    "global, steering": {"steer-scale-down": "true"},
+}
+"""What the rows are called, and the settings that are not as shipped."""
+
+_BASE: Final = "classic"
+_SAMPLE: Final = 120
+"""Minutes between two looks at what the cheapest machines would cost."""
+
+_MACHINES: Final = 100
+"""So many, the world is told, that kubelets need not be heard of all the time."""
+
+_HEADERS: Final = (
+    "strategy",
+    "evicted",
+    "to classic",
+    "bill",
+    "to classic",
+    "above the cheapest",
+    "launched",
+    "pods waiting",
+    "most machines",
+    "cpu",
+)
 
 
 class Day(NamedTuple):
-    """What became of a cluster over a day."""
+    """What became of clusters on the day that counts."""
 
     evicted: int
     cost: float
+    above: float
+    """By which share the bill is above the cheapest packing, on average."""
+
+    launched: int
+    waiting: float
+    """Minutes that pods were without a node, together."""
+
     most: int
     """The most machines at any time."""
 
-    launched: int
     spent: float
+    """Processor seconds of the whole life, without those for finding the cheapest packings."""
+
+    errors: int
+    """What was logged that should not have been."""
 
 
-def suite(pods: int = PODS, step: int = STEP, seeds: Sequence[int] = SEEDS) -> Table:
+def suite(
+    pods: int = PODS, days: int = DAYS, seeds: Sequence[int] = SEEDS, only: Sequence[str] = tuple(STRATEGIES)
+) -> Table:
     """Return what a day costs, in money and in evictions."""
-    known = rules_of("global")
-    every = {
-        "classic": (rules_of("classic"), False),
-        "global": (known, True),
-        "global, nothing learned": (known, False),
-    }
     found = {
-        name: _sum([day(rules, pods=pods, step=step, seed=seed, learns=learns) for seed in seeds])
-        for name, (rules, learns) in every.items()
+        name: _together([day(STRATEGIES[name], pods=pods, days=days, seed=seed) for seed in seeds])
+        for name in only
     }
-    base = found["classic"]
-    rows = [
-        (
-            strategy,
-            count(each.evicted),
-            f"{each.evicted / max(base.evicted, 1):.0%}",
-            f"${each.cost:,.2f}",
-            f"{each.cost / base.cost - 1:+.1%}",
-            count(each.launched),
-            count(each.most),
-            seconds(each.spent),
-        )
-        for strategy, each in found.items()
-    ]
-    headers = ("strategy", "evicted", "to classic", "bill", "to classic", "launched", "most machines", "cpu")
     notes = (
-        f"{len(seeds)} clusters of {pods:,} pods at noon, {_NIGHT:.0%} at midnight, added up",
-        f"the load changes every {step} minutes; day {_BEFORE + 1} counts",
-        "evicted counts pods moved for savings or drift, not those that their workloads took away",
-        "nothing learned: as after a restart, with no memory of commands and of how long savings lasted",
+        f"clusters: {len(seeds)}, of about {pods:,} pods at noon, {NIGHT:.0%} at midnight; day {days} counts",
+        f"workloads change their size every {EVERY} minutes, their noon is up to {SHIFT} hours early or late",
+        "evicted, bill and launched are added up; waiting are pod-minutes per cluster, seen every minute",
+        f"above the cheapest: above machines all chosen anew, every {_SAMPLE // 60} hours, on average",
+        *(f"{name}: {each.errors} errors were logged" for name, each in found.items() if each.errors),
     )
-    return Table("a day of a steady cluster", headers, tuple(rows), notes)
+    rows = tuple(_row(name, each, found.get(_BASE)) for name, each in found.items())
+    return Table("a day of a cluster that follows the sun", _HEADERS, rows, notes)
 
 
-def day(rules: Rules, *, pods: int, step: int, seed: int, learns: bool) -> Day:
-    """Return what happens to a cluster on the day that counts."""
-    life = _Life(pods, rules, seed, learns=learns)
-    begun = time.process_time()
-    for minute in range(0, (_BEFORE + 1) * _DAY, step):
-        life.tick(minute, step, counts=minute >= _BEFORE * _DAY)
-    return Day(life.evicted, life.cost, life.most, life.launched, time.process_time() - begun)
+def day(settings: Mapping[str, str], *, pods: int, days: int, seed: int) -> Day:
+    """Return what happens to a cluster on the last of some days."""
+
+    async def live() -> Day:
+        life = _Life(settings, pods=pods, days=days, seed=seed)
+        with caught(life.logged):
+            return await life.live()
+
+    with few_collections():
+        return run_virtual(live())
 
 
-def _sum(days: Sequence[Day]) -> Day:
+def _together(days: Sequence[Day]) -> Day:
     return Day(
-        sum(each.evicted for each in days),
-        sum(each.cost for each in days),
-        sum(each.most for each in days),
-        sum(each.launched for each in days),
-        sum(each.spent for each in days),
+        evicted=sum(each.evicted for each in days),
+        cost=sum(each.cost for each in days),
+        above=fmean(each.above for each in days),
+        launched=sum(each.launched for each in days),
+        waiting=fmean(each.waiting for each in days),
+        most=max(each.most for each in days),
+        spent=sum(each.spent for each in days),
+        errors=sum(each.errors for each in days),
+    )
+
+
+def _row(name: str, found: Day, base: Day | None) -> tuple[str, ...]:
+    return (
+        name,
+        count(found.evicted),
+        f"{found.evicted / max(base.evicted, 1):.0%}" if base else "-",
+        f"${found.cost:,.2f}",
+        f"{found.cost / base.cost - 1:+.1%}" if base else "-",
+        f"{found.above:.1%}",
+        count(found.launched),
+        count(found.waiting),
+        count(found.most),
+        seconds(found.spent),
     )
 
 
 class _Life:
-    """A cluster, minute by minute; `learns` lets the operator remember what it has done."""
+    """A cluster, minute by minute."""
 
-    def __init__(self, pods: int, rules: Rules, seed: int, *, learns: bool) -> None:
-        rng = random.Random(seed)  # noqa: S311  workloads, not secrets
-        self._rules = rules
-        self._learns = learns
-        self._past: tuple[Past, ...] = ()
-        self._lives: Lives = ()
-        self._workloads: dict[str, list[Pod]] = {}
-        for pod in pods_of(pods, rng):
-            self._workloads.setdefault(pod.metadata.labels["app"], []).append(pod)
-        self._shift = {name: rng.uniform(-_WEIGHT, _WEIGHT) for name in self._workloads}
-        self._view: ClusterView = view_of([pool_of("10%")])
-        self._turn = 0
-        self.evicted, self.cost, self.most, self.launched = 0, 0.0, 0, 0
+    def __init__(self, settings: Mapping[str, str], *, pods: int, days: int, seed: int) -> None:
+        self._world = World(
+            seed=seed,
+            machines=_MACHINES,
+            settings=settings,
+            heard=self._heard,
+            sky=partial(KwokSky, catalog=market()),
+        )
+        self._timeline = Timeline(self._world, narrate=False)
+        self._steps = script(pods, days, seed)
+        self._begins, self._ends = (days - 1) * DAY, days * DAY
+        self._prices = {
+            (kind.name, each.zone, each.capacity_type): each.price
+            for kind in market().types
+            for each in kind.offerings
+        }
+        self._evicted, self._cost, self._waiting, self._most, self._errors = 0, 0.0, 0, 0, 0
+        self._above: list[float] = []
+        self._aside = 0.0
 
-    def tick(self, minute: int, step: int, *, counts: bool) -> None:
-        """Let some minutes pass."""
-        now = NOW + timedelta(minutes=minute)
-        self._scale(minute)
-        self._provision(now, counts=counts)
-        for _ in range(_LOOKS * step):
-            verdict = propose(
-                self._view, market(), now=now, options=Options(), policy=Policy(), rules=self._known(now)
-            )
-            if not verdict.commands:
-                break
-            for command in verdict.commands:
-                self._turn += 1
-                self._note(command, now)
-                self._view = carried_out(self._view, command, self._turn)
-                if counts:
-                    self.evicted += command.pods_moved
-                    self.launched += len(command.replacements)
-        if counts:
-            self.cost += bill(self._view) * step / 60
-            self.most = max(self.most, len(self._view.nodes))
+    async def live(self) -> Day:
+        """Live all days, and return what became of the last."""
+        begun = time.process_time()
+        async with self._world as world:
+            world.start()
+            await self._until(self._begins)
+            self._evicted, before = 0, self._timeline.launched
+            for minute in range(self._begins + 1, self._ends + 1):
+                await self._until(minute)
+                self._look()
+                if minute % _SAMPLE == 0:
+                    self._compare()
+            launched = self._timeline.launched - before
+        spent = time.process_time() - begun - self._aside
+        above = fmean(self._above)
+        return Day(self._evicted, self._cost, above, launched, self._waiting, self._most, spent, self._errors)
 
-    def _known(self, now: datetime) -> Rules:
-        """Return the rules with what the operator has learned by now."""
-        if not self._learns:
-            return self._rules
-        payback = self._rules.payback.learned((), expected_lives(self._lives, now))
-        return msgspec.structs.replace(self._rules, past=self._past, payback=payback)
+    def logged(self, _level: str, _event: str, _facts: str) -> None:
+        """Count what should not have been logged."""
+        self._errors += 1
 
-    def _note(self, command: Command, now: datetime) -> None:
-        """Let the operator remember a command."""
-        if self._learns and command.reason == UNDERUTILIZED:
-            nodes = state_nodes(self._view)
-            every = survey(nodes, self._view, market(), Guards(self._view), now).candidates
-            going = [each for each in every if each.name in command.candidates]
-            recent = (each for each in self._past if now - each.when < self._rules.no_return)
-            self._past = (*recent, remember(command, going, now))
-            self._lives = saved(self._lives, (each.pool.name for each in going), now)
+    async def _until(self, minute: int) -> None:
+        """Let users do what they do until a minute is over."""
+        while self._steps and self._steps[0].at <= minute * 60:
+            await self._sleep(self._steps[0].at)
+            await grant(self._world, self._steps.pop(0))
+        await self._sleep(minute * 60)
 
-    def _scale(self, minute: int) -> None:
-        wanted: dict[str, Pod] = {}
-        for name, pods in self._workloads.items():
-            hour = minute / 60 - 12 + self._shift[name]
-            share = _NIGHT + (1 - _NIGHT) * (1 + math.cos(2 * math.pi * hour / 24)) / 2
-            for pod in pods[: max(1, round(share * len(pods)))]:
-                wanted[pod.key] = self._view.pods.get(pod.key, pod)
-        self._view = msgspec.structs.replace(self._view, pods=wanted)
+    async def _sleep(self, moment: float) -> None:
+        await asyncio.sleep(max(0.0, moment - self._world.clock.monotonic()))
 
-    def _provision(self, now: datetime, *, counts: bool) -> None:
-        intake = take_in(self._view, market(), now=now, options=Options(prove=False), policy=Policy())
-        plan = solve(intake.problem)
-        homes = {key: node for node, keys in plan.placed.items() for key in keys}
-        objects: list[Resource] = []
-        for new in plan.new_nodes:
-            self._turn += 1
-            name = f"bought-{self._turn}"
-            objects += machine(new, name)
-            homes.update(dict.fromkeys(new.pods, name))
-        self._lives = grown(self._lives, {new.pool for new in plan.new_nodes}, now)
-        if counts:
-            self.launched += len(plan.new_nodes)
-        pods = [bound(pod, homes[key]) if key in homes else pod for key, pod in self._view.pods.items()]
-        old = (*self._view.pools.values(), *self._view.nodes.values(), *self._view.claims.values())
-        self._view = view_of([*old, *objects, *pods])
+    def _look(self) -> None:
+        world = self._world
+        self._cost += self._bill() / 60
+        self._most = max(self._most, len(world.sky.machines()))
+        self._waiting += sum(not pod.spec.node_name for pod in world.mirror.pods.values())
+
+    def _compare(self) -> None:
+        """Hold the bill against the cheapest packing of the pods that there are."""
+        begun, world = time.process_time(), self._world
+        going = [pod for pod in world.mirror.pods.values() if pod.metadata.deletion_timestamp is None]
+        alone = view_of([*world.mirror.pools.values(), *map(loose, going)])
+        options = Options(packing="price")
+        intake = take_in(alone, world.catalog, now=world.clock.now(), options=options, policy=Policy())
+        self._above.append(self._bill() / solve(intake.problem).cost.hourly - 1)
+        self._aside += time.process_time() - begun
+
+    def _bill(self) -> float:
+        """Return what the machines cost per hour that exist."""
+        every = (each.labels for each in self._world.sky.machines())
+        return sum(self._prices[each[INSTANCE_TYPE], each[ZONE], each[CAPACITY_TYPE]] for each in every)
+
+    def _heard(self, request: Request, response: Response) -> None:
+        if request.path.endswith("/eviction") and response.status < 300:
+            self._evicted += 1
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser("python -m benchmarks.bench_churn", description=__doc__)
-    parser.add_argument("--pods", type=int, default=PODS, help="how many pods there are at noon")
-    parser.add_argument("--step", type=int, default=STEP, help="minutes between two changes of the load")
+    parser.add_argument("--pods", type=int, default=PODS, help="about how many pods there are at noon")
+    parser.add_argument("--days", type=int, default=DAYS, help="how many days to live; the last one counts")
     parser.add_argument("--seed", type=int, action="append", help="of a cluster; may be repeated")
+    parser.add_argument(
+        "--only", choices=STRATEGIES, metavar="ROW", action="append", help="one row; may be repeated"
+    )
     chosen = parser.parse_args()
-    print(suite(chosen.pods, chosen.step, tuple(chosen.seed or SEEDS)))
+    rows = tuple(chosen.only or STRATEGIES)
+    print(suite(chosen.pods, chosen.days, tuple(chosen.seed or SEEDS), rows))

@@ -59,8 +59,8 @@ def market() -> Catalog:
 def fleet(machines: int, *, seed: int, gone: float, budget: str = "10%") -> ClusterView:
     """Return a cluster of about `machines` machines, of whose pods a share is `gone`."""
     rng = random.Random(seed)  # noqa: S311  workloads, not secrets
-    pool = pool_of(budget)
-    pods = pods_of(machines * 31, rng)
+    pool = _pool_of(budget)
+    pods = _pods_of(machines * 31, rng)
     intake = take_in(
         view_of([pool, *pods]),
         market(),
@@ -71,8 +71,8 @@ def fleet(machines: int, *, seed: int, gone: float, budget: str = "10%") -> Clus
     by_key = {pod.key: pod for pod in pods}
     objects: list[Resource] = [pool]
     for node in solve(intake.problem).new_nodes:
-        objects += machine(node, node.name)
-        objects += [bound(by_key[key], node.name) for key in node.pods if rng.random() >= gone]
+        objects += _machine(node, node.name)
+        objects += [_bound(by_key[key], node.name) for key in node.pods if rng.random() >= gone]
     return view_of(objects)
 
 
@@ -83,15 +83,15 @@ def carried_out(view: ClusterView, command: Command, turn: int) -> ClusterView:
     objects: list[Resource] = list(view.pools.values())
     for number, new in enumerate(command.replacements):
         name = f"new-{turn}-{number}"
-        objects += machine(new, name)
+        objects += _machine(new, name)
         homes.update(dict.fromkeys(new.pods, name))
     objects += [node for node in view.nodes.values() if node.name not in gone]
     objects += [claim for claim in view.claims.values() if claim.name not in gone]
-    objects += [bound(pod, homes[key]) if key in homes else pod for key, pod in view.pods.items()]
+    objects += [_bound(pod, homes[key]) if key in homes else pod for key, pod in view.pods.items()]
     return view_of(objects)
 
 
-def pool_of(budget: str) -> NodePool:
+def _pool_of(budget: str) -> NodePool:
     """Return the pool that all machines are from."""
     wanted: dict[str, tuple[str, tuple[str, ...]]] = {
         CAPACITY_TYPE: ("In", ("on-demand",)),
@@ -113,7 +113,7 @@ def pool_of(budget: str) -> NodePool:
     return NodePool(metadata=ObjectMeta(name="default"), spec=spec)
 
 
-def pods_of(count: int, rng: random.Random) -> list[Pod]:
+def _pods_of(count: int, rng: random.Random) -> list[Pod]:
     """Return so many pods of deployments of all sizes."""
     found: list[Pod] = []
     number = 0
@@ -155,13 +155,18 @@ def _spec(name: str, milli: int, mebi: int, dice: float) -> PodSpec:
     )
 
 
-def bound(pod: Pod, node: str) -> Pod:
+def loose(pod: Pod) -> Pod:
+    """Return a pod that has no place yet."""
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
+
+
+def _bound(pod: Pod, node: str) -> Pod:
     """Return a pod that runs on a node."""
     spec = msgspec.structs.replace(pod.spec, node_name=node)
     return msgspec.structs.replace(pod, spec=spec, status=PodStatus(phase="Running", start_time=_OLD))
 
 
-def machine(new: NewNode, name: str) -> list[Resource]:
+def _machine(new: NewNode, name: str) -> list[Resource]:
     """Return the node and the claim of a machine that was bought."""
     kind = market().by_name[new.purchase.instance_type]
     settled = {r.key: min(r.values) for r in kind.requirements if not r.complement and len(r.values) == 1}

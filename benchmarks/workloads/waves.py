@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from benchmarks.workloads.fleets import NOW, carried_out, market
+from benchmarks.workloads.fleets import NOW, carried_out, loose, market
 from karpenter.core.disruption.costs import price_of
 from karpenter.core.disruption.payback import Payback
 from karpenter.core.disruption.propose import Rules, propose
@@ -67,7 +67,7 @@ class Campaign(NamedTuple):
         return before[1]
 
 
-def rules_of(strategy: str) -> Rules:
+def _rules_of(strategy: str) -> Rules:
     """Return the rules of a strategy; the classic one does not ask what moving costs."""
     payback = Payback(within=timedelta()) if strategy == "classic" else Payback()
     return msgspec.structs.replace(Rules(), strategy=strategy, payback=payback, explain=0)
@@ -75,7 +75,7 @@ def rules_of(strategy: str) -> Rules:
 
 def look(view: ClusterView, strategy: str) -> Verdict:
     """Return what one pass of a strategy decides."""
-    return propose(view, market(), now=NOW, options=Options(), policy=Policy(), rules=rules_of(strategy))
+    return propose(view, market(), now=NOW, options=Options(), policy=Policy(), rules=_rules_of(strategy))
 
 
 def campaign(view: ClusterView, strategy: str, *, patience: float) -> Campaign:
@@ -104,10 +104,6 @@ def bill(view: ClusterView) -> float:
 
 def least(view: ClusterView) -> float:
     """Return the least that any machines for the pods of a cluster could cost."""
-    loose = [
-        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
-        for pod in view.pods.values()
-    ]
-    alone = view_of([*view.pools.values(), *loose])
+    alone = view_of([*view.pools.values(), *map(loose, view.pods.values())])
     intake = take_in(alone, market(), now=NOW, options=Options(packing="greedy"), policy=Policy())
     return solve(intake.problem).cost.lower_bound

@@ -71,9 +71,10 @@ class KwokSky:
 
     node_class: Mapping[str, str] = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, catalog: Catalog | None = None) -> None:
+        """`catalog` says what is sold; without it, a handful of types."""
         self._world = world
-        self.catalog = _catalog()
+        self.catalog = _catalog() if catalog is None else catalog
         self.cloud = KwokCloud(
             self.catalog,
             nodes=_Nodes(Objects(world.cluster.connect("kwok")), world.cluster.fleet),

@@ -167,7 +167,7 @@ def play(script: Script, *, settings: Mapping[str, str] | None = None, narrate: 
         with caught(life.logged, level=logging.INFO if narrate else logging.ERROR):
             return await life.live()
 
-    with _few_collections():
+    with few_collections():
         outcome = run_virtual(main())
     if script.provider == "aws":
         gc.collect()  # an account leaves much behind that nothing else finds
@@ -175,7 +175,7 @@ def play(script: Script, *, settings: Mapping[str, str] | None = None, narrate: 
 
 
 @contextmanager
-def _few_collections() -> Iterator[None]:
+def few_collections() -> Iterator[None]:
     """Look for garbage in cycles less often: a life makes much that lasts, and is over soon."""
     before = gc.get_threshold()
     gc.freeze()

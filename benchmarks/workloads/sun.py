@@ -1,0 +1,128 @@
+"""
+Days whose load follows the sun: which workloads there are, what size each has when, and what is for sale.
+
+Workloads have a few pods or dozens, small ones or large ones; of a hundred, twelve are spread over zones and
+up to eight keep their few pods on different machines. All are largest around noon, each some hours early or
+late, and each changes its own size every half hour, at minutes of its own. Every script comes from its
+own seed and is the same whoever looks after the machines.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from benchmarks.workloads.ec2 import CATEGORY, CORES, GENERATION
+from karpenter.api.labels import ARCH, ZONE
+from karpenter.cloud.catalogs.load import load_catalog
+from karpenter.core.model.labels import requirement
+from karpenter.core.model.requirements import Requirements
+from karpenter.simulation.wishes import AddPool, Deploy, Scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.simulation.wishes import Wish
+
+DAY: Final = 24 * 60
+"""Minutes of a day."""
+
+NIGHT: Final = 0.45
+"""The share of pods that is left at midnight."""
+
+EVERY: Final = 30
+"""Minutes between two sizes of a workload."""
+
+SHIFT: Final = 3
+"""Hours by which the noon of a workload may be early or late."""
+
+_MOST: Final = 60
+_FEW: Final = 8
+_MILLI: Final = (100, 250, 250, 500, 500, 1000, 1500, 2000)
+_MEBI_PER_MILLI: Final = (1, 2, 2, 4)
+_SPREAD: Final = 0.12
+_APART: Final = 0.20
+_ASKED: Final = Requirements.of(
+    (
+        requirement(ARCH, "In", ["amd64"]),
+        requirement(CATEGORY, "In", ["c", "m", "r"]),
+        requirement(GENERATION, "Gt", ["4"]),
+        requirement(CORES, "Lt", ["33"]),
+    )
+)
+
+
+class Workload(NamedTuple):
+    """A Deployment, and when it is how large."""
+
+    name: str
+    most: int
+    """Its pods at its noon."""
+
+    milli: int
+    mebi: int
+    shift: float
+    """Hours by which its noon is early."""
+
+    offset: float
+    """Minutes after which its size changes for the first time."""
+
+    kind: float
+    """From 0 to 1: what its pods ask for beside room."""
+
+    def size(self, minute: float) -> int:
+        """Return how many pods it has."""
+        hour = minute / 60 - 12 + self.shift
+        share = NIGHT + (1 - NIGHT) * (1 + math.cos(2 * math.pi * hour / 24)) / 2
+        return max(1, round(share * self.most))
+
+    def wishes(self, days: int) -> Iterator[Wish]:
+        """Yield what its owner does."""
+        size = self.size(0)
+        yield Deploy(
+            at=1.0 + self.offset / 60,  # one after the other
+            name=self.name,
+            replicas=size,
+            milli=self.milli,
+            mebi=self.mebi,
+            spread=ZONE if self.kind < _SPREAD else "",
+            apart=_SPREAD <= self.kind < _APART and self.most <= _FEW,
+        )
+        for turn in range(math.ceil((days * DAY - self.offset) / EVERY)):
+            minute = self.offset + turn * EVERY
+            before, size = size, self.size(minute)
+            if size != before:
+                yield Scale(at=minute * 60 + 5, name=self.name, replicas=size)
+
+
+def workloads(pods: int, seed: int) -> list[Workload]:
+    """Return workloads that have about so many pods together when all are largest."""
+    rng = random.Random(seed)  # noqa: S311  workloads, not secrets
+    found: list[Workload] = []
+    while sum(each.most for each in found) < pods:
+        most = min(_MOST, max(1, int(rng.paretovariate(0.9) * 3)))
+        milli = rng.choice(_MILLI)
+        mebi = milli * rng.choice(_MEBI_PER_MILLI)
+        shift, offset = rng.uniform(-SHIFT, SHIFT), rng.uniform(0, EVERY)
+        found.append(Workload(f"app-{len(found)}", most, milli, mebi, shift, offset, rng.random()))
+    return found
+
+
+def script(pods: int, days: int, seed: int) -> list[Wish]:
+    """Return everything that users do, in order."""
+    pool = AddPool(at=0.0, name="default", consolidate_after="0s", budgets=("10%",))
+    every = [wish for each in workloads(pods, seed) for wish in each.wishes(days)]
+    return [pool, *sorted(every, key=lambda wish: wish.at)]
+
+
+@cache
+def market() -> Catalog:
+    """Return the EC2 machines that most pools ask for."""
+    whole = load_catalog("aws")
+    sold = tuple(kind for kind in whole.types if _ASKED.conflict(kind.requirements) is None)
+    return msgspec.structs.replace(whole, types=sold)
