@@ -97,14 +97,15 @@ def _undominated(
 ) -> NDArray[np.int64]:
     """Return the positions of offerings that no other offering beats, the first of equals."""
     order = np.lexsort((*(-room.T), price))  # the cheapest first, the largest of equals first
-    flags = packed(usable)
-    kept_room, kept_flags = np.empty_like(room), np.empty_like(flags)
-    kept: list[int] = []
-    for position in order.tolist():
-        count, mine = len(kept), flags[position]
-        beaten = (kept_room[:count] >= room[position]).all(axis=1)
-        if beaten.any() and ((kept_flags[:count][beaten] & mine) == mine).all(axis=1).any():
-            continue
-        kept_room[count], kept_flags[count] = room[position], mine
-        kept.append(position)
-    return np.array(kept, np.int64)
+    rooms, flags = room.T[:, order], packed(usable)[order]
+    position = 0
+    while position < len(order):  # once for each that is kept, which are far fewer than all
+        later = position + 1
+        beaten = later + np.flatnonzero((rooms[:, later:] <= rooms[:, position, None]).all(axis=0))
+        beaten = beaten[((flags[beaten] & ~flags[position]) == 0).all(axis=1)]
+        if len(beaten):
+            left = np.ones(len(order), bool)
+            left[beaten] = False
+            order, rooms, flags = order[left], rooms[:, left], flags[left]
+        position = later
+    return order
