@@ -1,4 +1,4 @@
-"""Print the tables: every suite, or those that are asked for."""
+"""Print the tables: every suite that is not long, or those that are asked for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks.suites import discover, run_apart
+from benchmarks.suites import LONG, discover, run_apart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         print(f"no suite named {', '.join(unknown)}; there are {', '.join(names)}", file=sys.stderr)
         return 2
-    for name in chosen.only or names:
+    for name in chosen.only or [each for each in names if each not in LONG]:
         print(run_apart(name), end="\n\n", flush=True)
     return 0
 

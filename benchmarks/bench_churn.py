@@ -244,8 +244,9 @@ if __name__ == "__main__":
     parser.add_argument("--pods", type=int, default=PODS, help="about how many pods there are at noon")
     parser.add_argument("--days", type=int, default=DAYS, help="how many days to live; the last one counts")
     parser.add_argument("--seed", type=int, action="append", help="of a cluster; may be repeated")
+    names = " or ".join(f'"{name}"' for name in STRATEGIES)
     parser.add_argument(
-        "--only", choices=STRATEGIES, metavar="ROW", action="append", help="one row; may be repeated"
+        "--only", choices=STRATEGIES, metavar="ROW", action="append", help=f"{names}; may be repeated"
     )
     chosen = parser.parse_args()
     rows = tuple(chosen.only or STRATEGIES)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "bench_"
 HERE: Final = Path(__file__).parent
+LONG: Final = frozenset({"churn"})
+"""Suites that take a quarter of an hour or more: they run only when they are asked for by name."""
 
 
 def discover(folder: Path = HERE) -> list[str]:

@@ -133,6 +133,17 @@ def test_only_one_suite(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     assert capsys.readouterr().out.splitlines() == ["quantity", "case", "----", "x", ""]
 
 
+def test_long_suites_run_only_by_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a name every suite runs that is not long."""
+    monkeypatch.setattr("benchmarks.__main__.run_apart", lambda name: name)
+    main([])
+
+    assert capsys.readouterr().out.split() == [name for name in suites.discover() if name not in suites.LONG]
+    assert set(suites.discover()) > suites.LONG
+
+
 def test_a_table_ends_with_the_memory_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table tells how much memory the process of its suite held."""
     module = importlib.import_module("benchmarks.bench_quantity")
