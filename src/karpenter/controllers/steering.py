@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-PERIOD: Final = 300.0
+PERIOD: Final = 120.0
 """Seconds between two looks: ranks that change more often would only cause writes."""
 
 UNSYNCED: Final = 1.0

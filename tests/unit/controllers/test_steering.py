@@ -42,11 +42,11 @@ def names(shell: Shell) -> list[str]:
 
 
 def test_pods_are_told_what_their_deletion_costs() -> None:
-    """All are, those on the emptiest machine first; with two machines none is closed to new pods."""
+    """All are, those on the emptiest machine first, which would rather not have new ones."""
     shell = stage()
 
     assert look(shell) == PERIOD
-    assert names(shell) == ["web-1", "web-2", "web-3"]
+    assert names(shell) == ["a", "web-1", "web-2", "web-3"]
 
 
 def test_nothing_is_decided_before_everything_was_seen() -> None:
@@ -72,8 +72,8 @@ def test_where_steering_is_off_machines_are_as_all_others() -> None:
 @pytest.mark.parametrize(
     ("error", "tried"),
     [
-        (Conflict(Status(code=409), request=REQUEST), 3),
-        (NotFound(Status(code=404), request=REQUEST), 3),
+        (Conflict(Status(code=409), request=REQUEST), 4),
+        (NotFound(Status(code=404), request=REQUEST), 4),
         (Unreachable("no", request=REQUEST), 1),
     ],
 )

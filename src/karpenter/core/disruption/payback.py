@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 _HOUR: Final = timedelta(hours=1)
 
-_GIVEN_UP: Final = 1.3
+_GIVEN_UP: Final = 1.4
 """What room must cost per pod that leaves it before it is given up for a short while; 1 is the average."""
 
-_EXCHANGED: Final = 0.65
+_EXCHANGED: Final = 0.7
 """The same, of what is saved, where other machines are bought instead."""
 
 Machines = frozenset[tuple[str, str, str]]

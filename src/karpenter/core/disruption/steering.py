@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 BANDS: Final = 8
 """Pods are told apart by the eighth of the machines that theirs is in: fewer writes than by machine."""
 
-_DISCOURAGED: Final = 0.4
+_DISCOURAGED: Final = 0.5
 """The share of a pool's machines that would rather not have new pods."""
 
 MOST: Final = 200
