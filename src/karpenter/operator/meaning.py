@@ -20,7 +20,11 @@ def rules_of(settings: Settings) -> Rules:
         spot_to_spot=settings.gate("SpotToSpotConsolidation"),
         static_capacity=settings.gate("StaticCapacity"),
         surge=settings.surge_before_evict,
-        payback=Payback(within=settings.consolidation_payback, eviction_price=settings.eviction_price),
+        payback=Payback(
+            within=settings.consolidation_payback,
+            eviction_price=settings.eviction_price,
+            steered=settings.steer_scale_down,
+        ),
     )
 
 

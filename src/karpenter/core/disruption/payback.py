@@ -6,7 +6,8 @@ both machines are paid. A command that does not earn that back within the paybac
 alone, so a steady cluster is not stirred for cents. Where savings have turned out to be
 short-lived (:mod:`.lives`), an eviction costs more, measured by what a pod costs there: it buys less.
 Least lasting is room that is given up, for it is soon bought again; machines that are exchanged for
-cheaper ones stay cheaper while a pool grows.
+cheaper ones stay cheaper while a pool grows. Where machines are made to empty by themselves, waiting for that
+is cheaper than an eviction.
 
 And a command that would undo an earlier one is refused: machines of a kind that went come back
 in place of machines of the kind that replaced them, for the same workloads.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -31,11 +32,20 @@ if TYPE_CHECKING:
 
 _HOUR: Final = timedelta(hours=1)
 
-_GIVEN_UP: Final = 1.4
-"""What room must cost per pod that leaves it before it is given up for a short while; 1 is the average."""
 
-_EXCHANGED: Final = 0.7
-"""The same, of what is saved, where other machines are bought instead."""
+class Share(NamedTuple):
+    """What must be saved per pod for a short while, where the average price of a pod is 1."""
+
+    given_up: float
+    """Where a machine goes for good."""
+
+    exchanged: float
+    """Where others are bought instead."""
+
+
+USUAL: Final = Share(given_up=0.7, exchanged=0.5)
+PATIENT: Final = Share(given_up=1.4, exchanged=0.7)
+"""Where machines empty by themselves, and waiting costs little."""
 
 Machines = frozenset[tuple[str, str, str]]
 """Instance type, zone and capacity type."""
@@ -59,6 +69,9 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
     rates: Mapping[str, float] = {}
     """What machines cost per hour and pod, by pool."""
 
+    steered: bool = False
+    """Whether machines are made to empty by themselves (:mod:`.steering`)."""
+
     def learned(self, observed: Sequence[timedelta], lives: Mapping[str, timedelta]) -> Payback:
         """Return the same with the middle one of the start-up times that were observed, and with `lives`."""
         start_up = sorted(observed)[len(observed) // 2] if observed else self.start_up
@@ -67,12 +80,16 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
     def price(self, command: Command, candidates: Iterable[Candidate]) -> float:
         """Return what carrying out a command costs once."""
         both = sum(node.purchase.price for node in command.replacements) * (self.start_up / _HOUR)
-        share = _EXCHANGED if command.replacements else _GIVEN_UP
+        share = self._share.exchanged if command.replacements else self._share.given_up
         return sum(self._eviction(each, share) for each in candidates) + both
 
     def least(self, candidate: Candidate) -> float:
         """Return what has to be saved per hour, at least, to pay for emptying a machine."""
-        return self._eviction(candidate, _EXCHANGED) / (self.within / _HOUR) if self.within else 0.0
+        return self._eviction(candidate, min(self._share)) / (self.within / _HOUR) if self.within else 0.0
+
+    @property
+    def _share(self) -> Share:
+        return PATIENT if self.steered else USUAL
 
     def _eviction(self, candidate: Candidate, share: float) -> float:
         pool = candidate.pool.name
