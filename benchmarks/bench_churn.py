@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import time
 from functools import partial
 from statistics import fmean
@@ -128,7 +129,9 @@ def day(settings: Mapping[str, str], *, pods: int, days: int, seed: int) -> Day:
             return await life.live()
 
     with few_collections():
-        return run_virtual(live())
+        found = run_virtual(live())
+    gc.collect()  # a life leaves much behind that nothing else finds
+    return found
 
 
 def _together(days: Sequence[Day]) -> Day:
