@@ -53,10 +53,10 @@ crds: $(VENV)/.ready ## Write the CRDs of the chart anew from the API types
 	$(BIN)/karpenter crds --write docs/reference --output markdown
 
 chart: $(VENV)/.ready ## Write the chart anew from the objects that are applied
-	$(BIN)/python -m karpenter.delivery charts/karpenter
+	$(BIN)/python -m karpenter.chart charts/karpenter
 
 settings: $(VENV)/.ready ## Write the reference of settings anew
-	$(BIN)/python -m karpenter.delivery.reference > docs/reference/settings.md
+	$(BIN)/python -m karpenter.chart.reference > docs/reference/settings.md
 
 metrics: $(VENV)/.ready ## Write the reference of metrics anew
 	$(BIN)/python -m karpenter.telemetry.reference > docs/reference/metrics.md

@@ -20,31 +20,30 @@ import msgspec
 
 from benchmarks.measure import measure
 from benchmarks.table import Table, count, seconds, size
-from karpenter.api.ec2.status import CapacityReservation
 from karpenter.api.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
+from karpenter.api.ec2nodeclass_status import CapacityReservation
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClassReference, NodeRequirement
 from karpenter.api.wire import convert
-from karpenter.base.aio.virtual import VirtualClock, run_virtual
-from karpenter.cloud.aws.assembly import assemble
-from karpenter.cloud.aws.calls import LIMITS, READING, Aws
-from karpenter.cloud.aws.settings import read_settings
-from karpenter.cloud.aws.types.sold import sold_type
-from karpenter.cloud.aws.types.traits import Traits
-from karpenter.cloud.aws.types.unavailable import Place
-from karpenter.cloud.catalogs.ec2 import asking
-from karpenter.cloud.catalogs.ec2.records import usable
-from karpenter.local.aws.estate import DISCOVERY
-from karpenter.local.aws.room import Reach
-from karpenter.local.aws.server import EmbeddedAws
-from karpenter.local.aws.site import Site
-from karpenter.testing.cluster_objects import ObjectsInMemory
+from karpenter.cloud.aws.instancetype.instancetype import Traits, sold_type
+from karpenter.cloud.aws.operator import assemble
+from karpenter.cloud.aws.options import read_settings
+from karpenter.cloud.aws.sdk import LIMITS, READING, Aws
+from karpenter.cloud.aws.unavailableofferings import Place
+from karpenter.cloud.catalogs.ec2 import refresh
+from karpenter.cloud.catalogs.ec2.data import usable
+from karpenter_local.aws.estate import DISCOVERY
+from karpenter_local.aws.room import Reach
+from karpenter_local.aws.server import EmbeddedAws
+from karpenter_local.aws.site import Site
+from karpenter_local.testing.cluster_objects import ObjectsInMemory
+from karpenter_local.virtual import VirtualClock, run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.cloud.aws.assembly import Assembled
-    from karpenter.cloud.aws.types.sold import SoldType
+    from karpenter.cloud.aws.instancetype.instancetype import SoldType
+    from karpenter.cloud.aws.operator import Assembled
 
 MACHINES: Final = 500
 CLUSTER: Final = "bench"
@@ -79,7 +78,7 @@ class _Recorded(Aws):
 
 def _catalogue(server: EmbeddedAws) -> Iterator[tuple[str, ...]]:
     site = Site(server, cluster=CLUSTER)
-    records = [each for each in asking.instance_types(site.clients.by_name["ec2"]) if usable(each)]
+    records = [each for each in refresh.instance_types(site.clients.by_name["ec2"]) if usable(each)]
     yield from run_virtual(_catalogue_of(site, records), start=NOW)
     site.close()
 

@@ -27,17 +27,16 @@ from benchmarks.table import Table, count, seconds
 from benchmarks.workloads.fleets import loose
 from benchmarks.workloads.sun import DAY, EVERY, NIGHT, SHIFT, market, script
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from karpenter.base.aio.virtual import run_virtual
-from karpenter.core.scheduling.intake.intake import Policy, take_in
+from karpenter.core.scheduling.build.build import Policy, take_in
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.view import view_of
-from karpenter.simulation.granting import grant
-from karpenter.simulation.kwok import KwokSky
-from karpenter.simulation.logs import caught
-from karpenter.simulation.run import few_collections
-from karpenter.simulation.timeline import Timeline
-from karpenter.simulation.world import World
+from karpenter_local.simulation.apply import grant
+from karpenter_local.simulation.kwok import KwokSky
+from karpenter_local.simulation.run import few_collections
+from karpenter_local.simulation.timeline import Timeline, caught
+from karpenter_local.simulation.world import World
+from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

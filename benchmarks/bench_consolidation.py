@@ -19,7 +19,7 @@ from benchmarks.table import Table, count, seconds, size
 from benchmarks.workloads.ceilings import ceiling
 from benchmarks.workloads.fleets import NOW, fleet
 from benchmarks.workloads.waves import bill, campaign, least, look
-from karpenter.core.disruption.lull import next_moment
+from karpenter.core.disruption.disrupt import next_moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -30,18 +30,16 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.base.clock import SystemClock
 from karpenter.kube import verbs
-from karpenter.kube.cache import Cache
-from karpenter.kube.client import Client
+from karpenter.kube.client import Change, Client, read_events
 from karpenter.kube.http import HttpTransport
-from karpenter.kube.informer import Informer
+from karpenter.kube.informer import Cache, Informer
 from karpenter.kube.kubeconfig import from_kubeconfig
-from karpenter.kube.patch import MergePatch
 from karpenter.kube.target import target_of, untyped
 from karpenter.kube.transport import Request, Streaming
-from karpenter.kube.watch import Change, read_events
-from karpenter.local.http import HttpFront
-from karpenter.local.kubeconfig import render
-from karpenter.local.server import Server
+from karpenter.kube.verbs import MergePatch
+from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.server import Server
+from karpenter_local.kubeconfig import render
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchmarks.workloads.deployments import Kind
-    from karpenter.core.scheduling.plan import Plan
-    from karpenter.core.scheduling.problem import Problem
+    from karpenter.core.scheduling.problem import Plan, Problem
 
 KINDS: Final[tuple[Kind, ...]] = ("mixed", "cpu", "mem", "big")
 SIZES: Final = (30, 300, 3_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.measure import Case, compare
-from karpenter.core.model.labels import requirement
+from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 
 if TYPE_CHECKING:

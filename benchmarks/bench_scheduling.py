@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from karpenter.api.pod import Pod
-    from karpenter.core.scheduling.plan import Plan
-    from karpenter.core.scheduling.problem import Problem
+    from karpenter.core.scheduling.problem import Plan, Problem
 
 Packing = Literal["greedy", "price"]
 Policy = Literal["Respect", "Ignore"]

@@ -21,11 +21,11 @@ import aiohttp
 import msgspec
 
 from benchmarks.table import Table, count, ratio, seconds
-from karpenter.local.home import Home
-from karpenter.local.http import HttpFront
-from karpenter.local.real.binaries import BinariesMissing, find_binaries
-from karpenter.local.real.plane import RealControlPlane
-from karpenter.local.server import Server
+from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.server import Server
+from karpenter_local.controlplane.binaries import BinariesMissing, find_binaries
+from karpenter_local.controlplane.plane import RealControlPlane
+from karpenter_local.home import Home
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from benchmarks.measure import once
 from benchmarks.table import Table, count, seconds
-from karpenter.simulation.run import play
-from karpenter.simulation.script import write
+from karpenter_local.simulation.run import play
+from karpenter_local.simulation.script import write
 
 if TYPE_CHECKING:
-    from karpenter.simulation.run import Outcome
-    from karpenter.simulation.script import Script
+    from karpenter_local.simulation.run import Outcome
+    from karpenter_local.simulation.script import Script
 
 SHORT: Final = 20
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.labels import (
     CAPACITY_TYPE,
     INITIALIZED,
@@ -25,8 +25,8 @@ from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
-from karpenter.core.model.pool_hash import POOL_HASH_VERSION, pool_hash
-from karpenter.kube.patch import MergePatch
+from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
+from karpenter.kube.verbs import MergePatch
 
 if TYPE_CHECKING:
     from karpenter.kube.client import Client

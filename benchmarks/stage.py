@@ -26,9 +26,9 @@ import structlog
 from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter.base.clock import SystemClock
 from karpenter.kube.target import untyped
-from karpenter.local import kubeconfig
-from karpenter.local.cluster import LocalCluster
-from karpenter.local.http import HttpFront
+from karpenter_local import kubeconfig
+from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.cluster import LocalCluster
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

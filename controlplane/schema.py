@@ -11,7 +11,7 @@ keys, merge keys, enumerations, numbers and tags; every sentence is left out.
     python controlplane/schema.py --openapi openapi.json --protos DIRECTORY [--protos DIRECTORY ...]
 
 ``DIRECTORY`` is searched for ``generated.proto`` and ``types*.go``. The result is one compressed file, read
-by ``karpenter.local.schema``.
+by ``karpenter_local.apiserver.schema``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from karpenter.local.resources import BUILT_IN
+from karpenter_local.apiserver.resources import BUILT_IN
 
 TARGET = Path(__file__).parents[1] / "src" / "karpenter" / "local" / "schema" / "builtin.json.z"
 

@@ -15,7 +15,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
-from karpenter.local.real.binaries import BinariesMissing, find_binaries
+from karpenter_local.controlplane.binaries import BinariesMissing, find_binaries
 
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=2500, deadline=None, print_blob=True)

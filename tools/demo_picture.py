@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import structlog
 from rich.console import Console
 
-from karpenter.base.aio.virtual import run_virtual
-from karpenter.cli.tour.scenes import Outcome, perform
-from karpenter.cli.tour.screen import Screen, frame
-from karpenter.cli.tour.stage import Stage
+from karpenter_local.demo.scenes import Outcome, perform
+from karpenter_local.demo.screen import Screen, frame
+from karpenter_local.demo.stage import Stage
+from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -20,22 +20,21 @@ import numpy as np
 
 from benchmarks.workloads.fleets import NOW, market
 from karpenter.core.disruption.candidates import survey
-from karpenter.core.disruption.costs import price_of
+from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.simulate import Simulator
-from karpenter.core.scheduling.bound import values
-from karpenter.core.scheduling.encode import Encoded
-from karpenter.core.scheduling.intake.intake import Policy
-from karpenter.core.scheduling.market import market as market_of
+from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.scheduling.encode.encode import Encoded
+from karpenter.core.scheduling.pack.scheduler import Run
+from karpenter.core.scheduling.price.bound import item_of, values
+from karpenter.core.scheduling.price.market import market as market_of
 from karpenter.core.scheduling.problem import Options
-from karpenter.core.scheduling.proof import item_of
-from karpenter.core.scheduling.run import Run
-from karpenter.core.state.guards import Guards
-from karpenter.core.state.nodes import state_nodes
+from karpenter.core.state.pdb import Guards
+from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.market import Item, Market
+    from karpenter.core.scheduling.price.market import Item, Market
     from karpenter.core.state.view import ClusterView
 
 _ALIKE: Final = 1.3

@@ -15,17 +15,20 @@ import msgspec
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, HOSTNAME, ON_DEMAND, ZONE
 from karpenter.api.meta import LabelSelector, ObjectMeta
-from karpenter.api.placement import (
+from karpenter.api.pod import (
     Affinity,
+    Container,
     NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
+    PodSpec,
+    ResourceRequirements,
     TopologySpreadConstraint,
 )
-from karpenter.api.pod import Container, Pod, PodSpec, ResourceRequirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

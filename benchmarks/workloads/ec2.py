@@ -7,23 +7,26 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, NODEPOOL, ON_DEMAND, SPOT, ZONE
 from karpenter.api.meta import ObjectMeta
-from karpenter.api.placement import (
+from karpenter.api.pod import (
     Affinity,
+    Container,
     NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
 )
-from karpenter.api.pod import Container, Pod, PodSpec, ResourceRequirements
 from karpenter.cloud.catalogs.load import load_catalog
-from karpenter.core.model.labels import requirement
+from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.problem import Pool, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karpenter.core.model.labels import Requirement
+    from karpenter.core.model.requirement import Requirement
     from karpenter.core.scheduling.problem import Options
 
 FAMILY: Final = "karpenter.k8s.aws/instance-family"

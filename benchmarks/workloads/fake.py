@@ -20,7 +20,7 @@ from karpenter.api.labels import (
     LabelRules,
 )
 from karpenter.core.model.catalog import InstanceType, Offering
-from karpenter.core.model.labels import requirement
+from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.problem import Pool, Problem
 

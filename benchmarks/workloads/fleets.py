@@ -28,11 +28,20 @@ from karpenter.api.nodepool import (
     PoolRequirement,
     PoolTemplateSpec,
 )
-from karpenter.api.placement import Affinity, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
-from karpenter.api.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from karpenter.api.pod import (
+    Affinity,
+    Container,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+    TopologySpreadConstraint,
+)
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.core.model.resources import render_resources
-from karpenter.core.scheduling.intake.intake import Policy, take_in
+from karpenter.core.scheduling.build.build import Policy, take_in
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.view import view_of
@@ -42,7 +51,7 @@ if TYPE_CHECKING:
     from karpenter.api.wire import ResourceList
     from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.scheduling.plan import NewNode
+    from karpenter.core.scheduling.problem import NewNode
     from karpenter.core.state.view import ClusterView
 
 NOW: Final = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.workloads.draws import Draws
 from karpenter.api.labels import HOSTNAME, ZONE
 from karpenter.api.meta import LabelSelector, ObjectMeta
-from karpenter.api.placement import (
+from karpenter.api.pod import (
     Affinity,
+    Container,
     NodeAffinity,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
+    PodSpec,
     PreferredSchedulingTerm,
+    ResourceRequirements,
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from karpenter.api.pod import Container, Pod, PodSpec, ResourceRequirements
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,15 +19,15 @@ import msgspec
 from benchmarks.workloads.ec2 import CATEGORY, CORES, GENERATION
 from karpenter.api.labels import ARCH, ZONE
 from karpenter.cloud.catalogs.load import load_catalog
-from karpenter.core.model.labels import requirement
+from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.simulation.wishes import AddPool, Deploy, Scale
+from karpenter_local.simulation.actions import AddPool, Deploy, Scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter.core.model.catalog import Catalog
-    from karpenter.simulation.wishes import Wish
+    from karpenter_local.simulation.actions import Wish
 
 DAY: Final = 24 * 60
 """Minutes of a day."""

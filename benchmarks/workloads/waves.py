@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from benchmarks.workloads.fleets import NOW, carried_out, loose, market
-from karpenter.core.disruption.costs import price_of
-from karpenter.core.disruption.payback import Payback
-from karpenter.core.disruption.propose import Rules, propose
-from karpenter.core.scheduling.intake.intake import Policy, take_in
+from karpenter.core.disruption.churn import Payback
+from karpenter.core.disruption.cost import price_of
+from karpenter.core.disruption.disrupt import Rules, propose
+from karpenter.core.scheduling.build.build import Policy, take_in
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
-from karpenter.core.state.nodes import state_nodes
+from karpenter.core.state.statenode import state_nodes
 from karpenter.core.state.view import view_of
 
 if TYPE_CHECKING:

@@ -22,15 +22,15 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
-from karpenter.base.aio.virtual import VirtualClock, run_virtual
-from karpenter.cloud.surroundings import Surroundings
+from karpenter.cloud.cloudprovider import Surroundings
 from karpenter.kube.target import untyped
-from karpenter.local.aws.room import MachineRoom, Reach
-from karpenter.local.aws.site import Site
-from karpenter.local.cluster import LocalCluster
-from karpenter.operator.doors import Objects
-from karpenter.operator.settings import parse_settings
-from karpenter.operator.wiring import Operator, Parts
+from karpenter.operator.cluster_objects import Objects
+from karpenter.operator.operator import Operator, Parts
+from karpenter.operator.options import parse_settings
+from karpenter_local.aws.room import MachineRoom, Reach
+from karpenter_local.aws.site import Site
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.cloud.aws.world import embedded
 
 if TYPE_CHECKING:

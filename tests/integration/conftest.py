@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from karpenter.base.aio.virtual import VirtualLoop
-
-from .kubectl import find_kubectl
+from karpenter_local.virtual import VirtualLoop
+from tests.integration.kubectl import find_kubectl
 
 
 def pytest_asyncio_loop_factories(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from karpenter.local.real.binaries import ASSETS, BUILT
+from karpenter_local.controlplane.binaries import ASSETS, BUILT
 
 
 def find_kubectl() -> Path | None:

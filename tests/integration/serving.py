@@ -3,8 +3,8 @@
 import asyncio
 import threading
 
-from karpenter.local.http import HttpFront
-from karpenter.local.server import Server
+from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.server import Server
 
 
 class Running:

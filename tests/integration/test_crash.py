@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from karpenter.local.home import Home
-from karpenter.local.server import Server
-from tests.unit.local.asking import CONFIGMAPS, ask, configmap, watch
+from karpenter_local.apiserver.server import Server
+from karpenter_local.home import Home
+from tests.unit.local.apiserver.asking import CONFIGMAPS, ask, configmap, watch
 
 REAL_TIME = True
 ANSWERED = 300
@@ -16,9 +16,9 @@ ANSWERED = 300
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from karpenter.local.home import Home
-from karpenter.local.server import Server
-from tests.unit.local.asking import CONFIGMAPS, MERGE, ask, configmap
+from karpenter_local.home import Home
+from karpenter_local.apiserver.server import Server
+from tests.unit.local.apiserver.asking import CONFIGMAPS, MERGE, ask, configmap
 
 
 async def writer(server, number):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from karpenter.base.aio.virtual import run_virtual
 from karpenter.cli import main
-from karpenter.telemetry.flight.replaying import Replay
+from karpenter.replay.replay import Replay
+from karpenter_local.virtual import run_virtual
 from tests.integration.world import World
 
 if TYPE_CHECKING:

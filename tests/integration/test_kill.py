@@ -13,9 +13,9 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
-from karpenter.local.cluster import LocalCluster
-from karpenter.operator.companion import install
-from karpenter.telemetry.flight.replaying import Replay
+from karpenter.replay.replay import Replay
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.operator import install
 from tests.integration.process import inflate, pool, started
 from tests.integration.settling import until
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from karpenter.local import kubeconfig
+from karpenter_local import kubeconfig
 from tests.integration.serving import Running
 from tests.integration.typed import ROOT, Kubectl, find_kubectl
 

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from karpenter.local import kubeconfig
-from karpenter.local.cluster import LocalCluster
-from karpenter.local.kubelet.script import Habits
-from karpenter.local.kubelet.settings import Settings
-
-from .kubectl import Kubectl
+from karpenter_local import kubeconfig
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.kubelet.script import Habits
+from karpenter_local.kubelet.settings import Settings
+from tests.integration.kubectl import Kubectl
 
 REAL_TIME = True
 NEEDS_KUBECTL = True

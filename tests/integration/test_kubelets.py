@@ -10,12 +10,11 @@ from karpenter.base.clock import SystemClock
 from karpenter.kube.client import Client
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import from_kubeconfig
-from karpenter.local.controllers.informers import DEPLOYMENTS
-from karpenter.local.kubelet.machine import demo_node
-from karpenter.local.kubelets import Kubelets
-from karpenter.local.real import RealControlPlane, find_binaries
-
-from .settling import until
+from karpenter_local.controllers.informers import DEPLOYMENTS
+from karpenter_local.controlplane import RealControlPlane, find_binaries
+from karpenter_local.kubelet.machine import demo_node
+from karpenter_local.kubelets import Kubelets
+from tests.integration.settling import until
 
 REAL_TIME = True
 

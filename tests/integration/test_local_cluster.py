@@ -9,18 +9,15 @@ from typing import Any
 
 import pytest
 
-from karpenter.api.cluster import Event, Namespace
+from karpenter.api.cluster import Event, Namespace, PodDisruptionBudget
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.api.policy import PodDisruptionBudget
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
-from karpenter.base.aio.virtual import VirtualClock, run_virtual
 from karpenter.kube.errors import NotFound, TooManyRequests
-from karpenter.kube.patch import MergePatch
 from karpenter.kube.target import Plain, Untyped, untyped
-from karpenter.kube.verbs import Selection
-from karpenter.local.cluster import LocalCluster
-from karpenter.local.controllers.informers import (
+from karpenter.kube.verbs import MergePatch, Selection
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.controllers.informers import (
     CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -28,8 +25,8 @@ from karpenter.local.controllers.informers import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-
-from .settling import until
+from karpenter_local.virtual import VirtualClock, run_virtual
+from tests.integration.settling import until
 
 HERE = Selection(namespace="default")
 CONFIG_MAPS = untyped("v1", "configmaps", kind="ConfigMap", namespaced=True)

@@ -9,16 +9,16 @@ import pytest
 
 from karpenter.api import labels
 from karpenter.api.dra import ResourceSlice
-from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.nodepool import NodePool
-from karpenter.base.aio.bucket import TokenBucket
-from karpenter.base.aio.virtual import run_virtual
+from karpenter.base.ratelimiting import TokenBucket
 from karpenter.cloud.errors import LaunchRefused
 from karpenter.cloud.kwok import Behaviour, Fail, LoseAnswer, NeverJoin
 from karpenter.core.state.view import condition
 from karpenter.kube.client import Client
-from karpenter.kube.inprocess import InProcess
-from karpenter.kube.patch import MergePatch
+from karpenter.kube.verbs import MergePatch
+from karpenter_local.apiserver.inprocess import InProcess
+from karpenter_local.virtual import run_virtual
 from tests.integration.lagging import Lagging
 from tests.integration.world import World, in_world
 

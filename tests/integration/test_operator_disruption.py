@@ -6,16 +6,16 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT, INSTANCE_TYPE
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
-from karpenter.api.policy import PodDisruptionBudget
 from karpenter.cloud.kwok import Behaviour, NeverJoin
 from karpenter.controllers import steering
 from karpenter.core.state.view import condition
-from karpenter.kube.patch import MergePatch
+from karpenter.kube.verbs import MergePatch
 from tests.integration.world import in_world
 
 if TYPE_CHECKING:

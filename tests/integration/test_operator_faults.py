@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from karpenter.cloud.kwok import Hang, LoseAnswer
 from karpenter.kube.client import Client
-from karpenter.kube.inprocess import InProcess
+from karpenter_local.apiserver.inprocess import InProcess
 from tests.integration.refusing import Refusing
 from tests.integration.world import in_world
 

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from karpenter.api.buffer import CapacityBuffer
+from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.labels import INSTANCE_TYPE
+from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
-from karpenter.api.overlay import NodeOverlay
 from karpenter.api.pod import PodTemplate
-from karpenter.base.aio.bucket import TokenBucket
-from karpenter.base.aio.virtual import run_virtual
+from karpenter.base.ratelimiting import TokenBucket
 from karpenter.cloud.errors import LaunchRefused
 from karpenter.cloud.kwok import Fail
 from karpenter.core.state.view import condition
 from karpenter.kube.client import Client
-from karpenter.kube.inprocess import InProcess
-from karpenter.kube.patch import MergePatch
+from karpenter.kube.verbs import MergePatch
+from karpenter_local.apiserver.inprocess import InProcess
+from karpenter_local.virtual import run_virtual
 from tests.integration.lagging import Lagging
 from tests.integration.world import World, in_world
 

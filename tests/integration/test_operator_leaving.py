@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.labels import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
-from karpenter.api.policy import PodDisruptionBudget
 from karpenter.cloud.kwok import Behaviour
 from karpenter.core.state.view import condition
-from karpenter.kube.patch import MergePatch
+from karpenter.kube.verbs import MergePatch
 from tests.integration.world import in_world
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from karpenter.base.aio.virtual import run_virtual
 from karpenter.cloud.kwok import NeverJoin
+from karpenter_local.virtual import run_virtual
 from tests.integration.world import World, in_world
 
 if TYPE_CHECKING:

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karpenter.api.buffer import CapacityBuffer
+from karpenter.api.capacitybuffer import CapacityBuffer
+from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.node import Node
+from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
-from karpenter.api.overlay import NodeOverlay
 from karpenter.api.pod import PodTemplate
-from karpenter.api.policy import PodDisruptionBudget
-from karpenter.base.aio.virtual import run_virtual
-from karpenter.delivery.chart import manifests
-from karpenter.delivery.filling import Release
-from karpenter.delivery.overrides import values_of
-from karpenter.kube.inprocess import InProcess
+from karpenter.chart.chart import manifests
+from karpenter.chart.tree import Release
+from karpenter.chart.values import values_of
+from karpenter.operator.options import parse_settings
 from karpenter.operator.run import Process, Which
-from karpenter.operator.settings import parse_settings
+from karpenter_local.apiserver.inprocess import InProcess
+from karpenter_local.virtual import run_virtual
 from tests.integration.calls import Grant, Recording, granted
 from tests.integration.world import REF, World
 from tests.unit.operator.leading import leading
 
 if TYPE_CHECKING:
     from karpenter.kube.client import Client
-    from karpenter.operator.wiring import Operator
+    from karpenter.operator.operator import Operator
 
 NAMESPACE = "kube-system"
 SPREAD = (

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.node import Node
 from karpenter.api.nodepool import NodePool
-from karpenter.base.aio.bucket import TokenBucket
-from karpenter.base.aio.virtual import run_virtual
-from karpenter.delivery.chart import manifests
-from karpenter.delivery.filling import Release
-from karpenter.delivery.overrides import values_of
+from karpenter.base.ratelimiting import TokenBucket
+from karpenter.chart.chart import manifests
+from karpenter.chart.tree import Release
+from karpenter.chart.values import values_of
 from karpenter.kube.client import Client
-from karpenter.kube.inprocess import InProcess
+from karpenter_local.apiserver.inprocess import InProcess
+from karpenter_local.virtual import run_virtual
 from tests.integration.aws_world import AwsWorld
 from tests.integration.calls import Grant, Recording, granted
 from tests.integration.test_aws import apply, scale
@@ -22,7 +22,7 @@ from tests.integration.test_aws import apply, scale
 if TYPE_CHECKING:
     import pytest
 
-    from karpenter.local.cluster import LocalCluster
+    from karpenter_local.cluster import LocalCluster
     from tests.integration.calls import Call
 
 

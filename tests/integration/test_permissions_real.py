@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool

@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
+from karpenter.api.manifests import render_documents
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
-from karpenter.api.yamltext import render_documents
 from karpenter.base.clock import SystemClock
 from karpenter.cli import main
 from karpenter.kube.client import Client
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
-from karpenter.kube.patch import MergePatch
-from karpenter.local import kubeconfig
-from karpenter.operator.companion import install
-
-from .serving import Running
+from karpenter.kube.verbs import MergePatch
+from karpenter_local import kubeconfig
+from karpenter_local.operator import install
+from tests.integration.serving import Running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,12 +15,12 @@ from typing import Final, get_args
 
 import pytest
 
-from karpenter.simulation.mishaps import BadCalls, BadLaunch, Mishap
-from karpenter.simulation.run import play
-from karpenter.simulation.script import Script, write
-from karpenter.simulation.story import tell
-from karpenter.simulation.wire import Trouble
-from karpenter.simulation.wishes import AddPool, Deploy, Wish
+from karpenter_local.simulation.actions import AddPool, Deploy, Wish
+from karpenter_local.simulation.faults import BadCalls, BadLaunch, Mishap
+from karpenter_local.simulation.network import Trouble
+from karpenter_local.simulation.report import tell
+from karpenter_local.simulation.run import play
+from karpenter_local.simulation.script import Script, write
 
 LIVES: Final = 200
 TOGETHER: Final = 8
@@ -69,7 +69,7 @@ def test_everything_happens_in_some_life() -> None:
 def test_the_same_seed_lives_the_same_life() -> None:
     """Every write, its time and its bytes are the same, in this process and in one that hashes otherwise."""
     source = (
-        "from karpenter.simulation.run import play; from karpenter.simulation.script import write;"
+        "from karpenter_local.simulation.run import play; from karpenter_local.simulation.script import write;"
         f"print(play(write(3, hours={HOURS}, severity='dense', machines=1)).digest)"
     )
     here = play(life(3)).digest

@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from karpenter.base.aio.virtual import run_virtual
 from karpenter.cloud.aws.policy import Place, policies
-from karpenter.simulation.aws.sky import CLUSTER, AwsSky
-from karpenter.simulation.run import Life, play
-from karpenter.simulation.script import write
-from karpenter.simulation.story import tell
+from karpenter_local.simulation.aws.cloud import CLUSTER, AwsSky
+from karpenter_local.simulation.report import tell
+from karpenter_local.simulation.run import Life, play
+from karpenter_local.simulation.script import write
+from karpenter_local.virtual import run_virtual
 from tests.unit.cloud.aws.policy.authorizing import Gate
 from tests.unit.cloud.aws.policy.evaluator import uses
 
 if TYPE_CHECKING:
-    from karpenter.local.aws.account import Account
-    from karpenter.simulation.run import Outcome
-    from karpenter.simulation.script import Script
+    from karpenter_local.aws.account import Account
+    from karpenter_local.simulation.run import Outcome
+    from karpenter_local.simulation.script import Script
 
 pytestmark = pytest.mark.usefixtures("untraced")
 

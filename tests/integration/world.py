@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 from karpenter.api.cluster import Event
 from karpenter.api.crd.definitions import DEFINITIONS, render
-from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
-from karpenter.base.aio.virtual import VirtualClock, run_virtual
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider
-from karpenter.cloud.kwok.seams import ObjectClasses, ObjectNodes
-from karpenter.kube.patch import MergePatch
+from karpenter.cloud.kwok.cloudprovider import ObjectClasses, ObjectNodes
 from karpenter.kube.target import untyped
-from karpenter.local.cluster import LocalCluster
-from karpenter.operator.doors import Objects
-from karpenter.operator.settings import parse_settings
-from karpenter.operator.wiring import Operator, Parts
+from karpenter.kube.verbs import MergePatch
+from karpenter.operator.cluster_objects import Objects
+from karpenter.operator.operator import Operator, Parts
+from karpenter.operator.options import parse_settings
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.virtual import VirtualClock, run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,10 +15,10 @@ import msgspec
 from hypothesis import strategies as st
 
 from karpenter.api.labels import SPOT, ZONE
-from karpenter.core.model.labels import requirement
-from karpenter.core.scheduling.market import Item
-from karpenter.core.scheduling.templates import Template
-from karpenter.testing.builders import RULES, instance_type, offering, pool
+from karpenter.core.model.requirement import requirement
+from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+from karpenter.core.scheduling.price.market import Item
+from karpenter_local.testing.builders import RULES, instance_type, offering, pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

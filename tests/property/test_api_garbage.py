@@ -6,14 +6,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from karpenter.api.errors import InvalidObject
 from karpenter.api.kinds import ALL_KINDS, Kind
-from karpenter.api.manifests import documents_or_refusals
+from karpenter.api.manifests import documents_or_refusals, read_documents, render_documents
 from karpenter.api.schema import check, fill_in, load, take_out_unknown
 from karpenter.api.validation.documents import check_document
 from karpenter.api.validation.objects import check_object
-from karpenter.api.wire import convert, decode, to_plain
-from karpenter.api.yamltext import read_documents, render_documents
+from karpenter.api.wire import InvalidObject, convert, decode, to_plain
 from tests.unit.api.cases.case import changed
 from tests.unit.api.cases.pools import POOL
 

@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karpenter.api.labels import CAPACITY_TYPE, ZONE
-from karpenter.cloud.catalogs.kwok_format import parse_catalog
+from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, parse_catalog
 from karpenter.cloud.catalogs.kwok_render import render_json
-from karpenter.cloud.catalogs.problems import InvalidCatalog
 
 if TYPE_CHECKING:
-    from karpenter.cloud.catalogs.problems import Problem
+    from karpenter.cloud.catalogs.kwok_format import Problem
 
 words = st.from_regex(r"[a-z][a-z0-9]{0,5}([-.][a-z0-9]{1,4})?", fullmatch=True)
 prices = st.floats(0, 1000, allow_nan=False)

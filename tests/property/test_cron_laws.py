@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karpenter.base.cron import CronError, parse_cron
-from karpenter.core.disruption.windows import Window
+from karpenter.core.disruption.budgets import Window
 
 if TYPE_CHECKING:
     from karpenter.base.cron import Schedule

@@ -21,26 +21,23 @@ from karpenter.api.wire import convert
 from karpenter.base.quantity import parse_quantity
 from karpenter.core.model.catalog import DeviceTemplates
 from karpenter.core.scheduling.decode import Outcome
-from karpenter.core.scheduling.devices.device import DeviceId
-from karpenter.core.scheduling.devices.ledger import Before, Ledger
-from karpenter.core.scheduling.devices.needs import Claim, Devices, Needs
-from karpenter.core.scheduling.devices.places import NodePlace
-from karpenter.core.scheduling.devices.pools import published_pools
-from karpenter.core.scheduling.devices.requests import compile_claim
-from karpenter.core.scheduling.devices.search import Search, Steps, Wish
-from karpenter.core.scheduling.devices.selectors import Matcher
-from karpenter.core.scheduling.devices.stock import Published, Stock
+from karpenter.core.scheduling.dynamicresources.allocationtracker import Before, Ledger
+from karpenter.core.scheduling.dynamicresources.pool import Published, Stock, published_pools
+from karpenter.core.scheduling.dynamicresources.request import compile_claim
+from karpenter.core.scheduling.dynamicresources.search import Search, Steps, Wish
+from karpenter.core.scheduling.dynamicresources.selectors import Matcher
+from karpenter.core.scheduling.dynamicresources.types import Claim, DeviceId, Devices, Needs, NodePlace
 from karpenter.core.scheduling.solve import search
-from karpenter.testing.builders import instance_type, node, offerings, pod, pool, problem
+from karpenter_local.testing.builders import instance_type, node, offerings, pod, pool, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.core.scheduling.devices.device import Device, PoolId
-    from karpenter.core.scheduling.devices.ledger import Grant
-    from karpenter.core.scheduling.devices.search import Found
+    from karpenter.core.scheduling.dynamicresources.allocationtracker import Grant
+    from karpenter.core.scheduling.dynamicresources.search import Found
+    from karpenter.core.scheduling.dynamicresources.types import Device, PoolId
+    from karpenter.core.scheduling.pack.scheduler import Run
     from karpenter.core.scheduling.problem import Problem
-    from karpenter.core.scheduling.run import Run
 
 DRIVER = "gpu.example.com"
 CLASSES = {"gpu": DeviceClassSpec()}

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karpenter.local.managed.sets import SELF, Set, difference, intersection, union, without
+from karpenter_local.apiserver.managed.sets import SELF, Set, difference, intersection, union, without
 
 Path = tuple[str, ...]
 

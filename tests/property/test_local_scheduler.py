@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karpenter.api.pod import Pod
-from karpenter.local.scheduler.judge import feasible, feasible_at
-from karpenter.local.scheduler.storage import NO_CLAIMS
-from karpenter.local.scheduler.supply import Supply
-from karpenter.local.scheduler.table import Table
+from karpenter_local.scheduler.judge import feasible, feasible_at
+from karpenter_local.scheduler.storage import NO_CLAIMS
+from karpenter_local.scheduler.supply import Supply
+from karpenter_local.scheduler.table import Table
 from tests.unit.local.scheduler.worlds import HOSTNAME, ZONE, World, affinity, near, node, pod, spread
 
 APPS = ("web", "db")

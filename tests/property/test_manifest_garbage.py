@@ -9,20 +9,20 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.api.errors import InvalidObject
 from karpenter.api.manifests import documents, documents_or_refusals, read_object
-from karpenter.api.placement import TopologySpreadConstraint
-from karpenter.core.scheduling.intake.intake import Policy, take_in
+from karpenter.api.pod import TopologySpreadConstraint
+from karpenter.api.wire import InvalidObject
+from karpenter.core.scheduling.build.build import Policy, take_in
 from karpenter.core.scheduling.problem import Options, Problem
 from karpenter.core.scheduling.solve import solve
-from karpenter.core.state.expand import expand
+from karpenter.core.state.apps import expand
 from karpenter.core.state.view import view_of
 from tests.property.manifests import OBJECTS, SPOILED
-from tests.unit.core.scheduling.intake.catalogue import CATALOG
+from tests.unit.core.scheduling.build.catalogue_8 import CATALOG
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
-    from karpenter.core.scheduling.intake.intake import Intake
+    from karpenter.core.scheduling.build.build import Intake
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EVERYTHING = Policy(

@@ -12,16 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.core.scheduling.bound import EQUAL_VALUES, LINEAR_PROGRAM, values
-from karpenter.core.scheduling.market import market
-from karpenter.core.scheduling.patterns import pack_by_price
-
-from .markets import GIB, Machine, demands, least_cost, loads
+from karpenter.core.scheduling.price.bound import EQUAL_VALUES, LINEAR_PROGRAM, values
+from karpenter.core.scheduling.price.market import market
+from karpenter.core.scheduling.price.patterns import pack_by_price
+from tests.property.markets import GIB, Machine, demands, least_cost, loads
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.market import Market
-
-    from .markets import Demand
+    from karpenter.core.scheduling.price.market import Market
+    from tests.property.markets import Demand
 
 few = settings(max_examples=60, deadline=None)
 

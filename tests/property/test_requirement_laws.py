@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from karpenter.api.labels import NORMALIZED_LABELS
 from karpenter.api.nodeclaim import NodeRequirement
-from karpenter.api.placement import NodeSelectorRequirement
-from karpenter.core.model.labels import (
+from karpenter.api.pod import NodeSelectorRequirement
+from karpenter.core.model.requirement import (
     MAX_INT,
     OPERATORS,
     Requirement,

@@ -3,10 +3,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karpenter.local.managed.compare import compare
-from karpenter.local.managed.entries import APPLY, Key
-from karpenter.local.managed.owners import Conflicts, Write, apply
-from karpenter.local.managed.shapes import of_custom_kind
+from karpenter_local.apiserver.managed.compare import compare
+from karpenter_local.apiserver.managed.entries import APPLY, Key
+from karpenter_local.apiserver.managed.owners import Conflicts, Write, apply
+from karpenter_local.apiserver.managed.shapes import of_custom_kind
 
 ITEM = {"type": "object", "properties": {"name": {"type": "string"}, "weight": {"type": "integer"}}}
 SHAPE = of_custom_kind(

@@ -18,7 +18,7 @@ from karpenter.api.labels import (
 )
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
-from karpenter.testing.builders import (
+from karpenter_local.testing.builders import (
     Wishes,
     company,
     instance_type,
@@ -33,8 +33,8 @@ from karpenter.testing.builders import (
     spread,
     taint,
 )
-from karpenter.testing.oracle import slow_solve
-from karpenter.testing.validator import problems_of
+from karpenter_local.testing.oracle import slow_solve
+from karpenter_local.testing.validator import problems_of
 
 if TYPE_CHECKING:
     from karpenter.core.scheduling.problem import Problem

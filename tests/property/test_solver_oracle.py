@@ -8,13 +8,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from karpenter.core.scheduling.solve import solve
-from karpenter.testing.oracle import slow_solve
-from karpenter.testing.problems import Mix, problems
+from karpenter_local.testing.oracle import slow_solve
+from karpenter_local.testing.problems import Mix, problems
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.plan import Plan
-    from karpenter.core.scheduling.problem import Problem
-    from karpenter.testing.oracle import Outcome
+    from karpenter.core.scheduling.problem import Plan, Problem
+    from karpenter_local.testing.oracle import Outcome
 
 Bins = tuple[dict[str, tuple[str, ...]], list[tuple[str, tuple[str, ...]]]]
 

@@ -12,14 +12,14 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
-from karpenter.core.scheduling import duals, planner
+from karpenter.core.scheduling.price import bound as duals
+from karpenter.core.scheduling.price import planner
 from karpenter.core.scheduling.solve import solve
-from karpenter.testing.problems import Mix, problems
-from karpenter.testing.validator import problems_of
+from karpenter_local.testing.problems import Mix, problems
+from karpenter_local.testing.validator import problems_of
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.plan import Plan
-    from karpenter.core.scheduling.problem import Problem
+    from karpenter.core.scheduling.problem import Plan, Problem
 
 pytestmark = pytest.mark.usefixtures("untraced")
 
@@ -113,7 +113,7 @@ def test_the_same_problem_gets_the_same_plan(problem: Problem) -> None:
 SAME_PLAN = """
 from karpenter.api.labels import CAPACITY_TYPE, HOSTNAME, ZONE
 from karpenter.core.scheduling.solve import solve
-from karpenter.testing.builders import *
+from karpenter_local.testing.builders import *
 
 types = [instance_type(f"t{n}", cpu=2**n, memory=3 * n + 1, price=0.07 * n + 0.1) for n in range(5)]
 even = [spread(ZONE, app="web"), spread(HOSTNAME, app="web", skew=2)]

@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.local.journal import FileJournal
-from karpenter.local.request import Call
-from karpenter.local.resources import Registry
-from karpenter.local.store import Store
-from karpenter.local.verbs.selecting import at
-from tests.unit.local.asking import request
+from karpenter_local.apiserver.journal import FileJournal
+from karpenter_local.apiserver.request import Call
+from karpenter_local.apiserver.resources import Registry
+from karpenter_local.apiserver.store import Store
+from karpenter_local.apiserver.verbs.selecting import at
+from tests.unit.local.apiserver.asking import request
 
 Step = tuple[str, int]
 STEPS = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3)), max_size=25)

@@ -1,5 +1,5 @@
 """
-Write the EC2 facts that ship with the product: src/karpenter/cloud/catalogs/ec2/ec2.json.gz.
+Write the EC2 facts that ship with the product: packages/karpenter/src/karpenter/cloud/catalogs/ec2/ec2.json.gz.
 
     python -m venv /somewhere && /somewhere/bin/pip install --no-deps moto
     python tools/ec2/build.py /somewhere/lib/python3.*/site-packages/moto 2026-09-30
@@ -28,8 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import karpenter.cloud.catalogs.ec2 as package
-from karpenter.cloud.catalogs.ec2.data import FILE, Data, Region, pack_data, pack_zones
-from karpenter.cloud.catalogs.ec2.records import facts_of, usable
+from karpenter.cloud.catalogs.ec2.data import FILE, Data, Region, facts_of, pack_data, pack_zones, usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from karpenter.local.kubelet.settings import UNMANAGED
+from karpenter_local.kubelet.settings import UNMANAGED
 
 Object = dict[str, Any]
 

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from karpenter.local.cluster import LocalCluster
-from karpenter.local.real import RealControlPlane, find_binaries
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.controlplane import RealControlPlane, find_binaries
 from tests.contract.kubernetes.wire import Address
 
 T = TypeVar("T")

@@ -3,11 +3,7 @@
 import pytest
 
 from tests.contract.kubernetes.api import STRATEGIC, Api, Object, done, eventually
-from tests.contract.kubernetes.machines import (
-    living,
-    run,
-    run_all,
-)
+from tests.contract.kubernetes.machines import living, run, run_all
 from tests.contract.kubernetes.objects import budget, deployment, pod
 
 

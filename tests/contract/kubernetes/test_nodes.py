@@ -3,13 +3,7 @@
 import pytest
 
 from tests.contract.kubernetes.api import STRATEGIC, Api, done, eventually
-from tests.contract.kubernetes.machines import (
-    NOT_READY,
-    join,
-    report,
-    schedule,
-    taints,
-)
+from tests.contract.kubernetes.machines import NOT_READY, join, report, schedule, taints
 from tests.contract.kubernetes.objects import node
 
 

@@ -3,11 +3,7 @@
 import pytest
 
 from tests.contract.kubernetes.api import Api, Object, done
-from tests.contract.kubernetes.objects import (
-    container,
-    node,
-    pod,
-)
+from tests.contract.kubernetes.objects import container, node, pod
 from tests.contract.kubernetes.tables import IMAGE, cells, table
 
 MAIN = {"name": "main", "image": IMAGE, "imageID": ""}

@@ -6,16 +6,7 @@ from typing import Any
 import pytest
 
 from tests.contract.kubernetes.api import Api, Object, done, eventually
-from tests.contract.kubernetes.objects import (
-    budget,
-    configmap,
-    deployment,
-    job,
-    lease,
-    pod,
-    secret,
-    workload,
-)
+from tests.contract.kubernetes.objects import budget, configmap, deployment, job, lease, pod, secret, workload
 from tests.contract.kubernetes.tables import IMAGE, TABLE, cells, columns, table
 
 ONLY_TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}

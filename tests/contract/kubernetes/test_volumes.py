@@ -1,9 +1,7 @@
 """Volumes and claims, as far as they need no storage."""
 
 from tests.contract.kubernetes.api import Api, done, eventually
-from tests.contract.kubernetes.machines import (
-    run,
-)
+from tests.contract.kubernetes.machines import run
 from tests.contract.kubernetes.objects import pod
 
 

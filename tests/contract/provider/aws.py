@@ -8,26 +8,30 @@ from random import Random
 
 import msgspec
 
-from karpenter.api.ec2.status import SecurityGroup
-from karpenter.api.ec2.terms import AMISelectorTerm, SecurityGroupSelectorTerm, SubnetSelectorTerm
-from karpenter.api.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
+from karpenter.api.ec2nodeclass import (
+    AMISelectorTerm,
+    EC2NodeClass,
+    EC2NodeClassSpec,
+    SecurityGroupSelectorTerm,
+    SubnetSelectorTerm,
+)
+from karpenter.api.ec2nodeclass_status import SecurityGroup
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeClassReference
 from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, PoolTemplateSpec
-from karpenter.base.aio.virtual import VirtualClock
-from karpenter.cloud.aws.assembly import Assembled, assemble
-from karpenter.cloud.aws.calls import Aws
-from karpenter.cloud.aws.interruption.roster import Roster
-from karpenter.cloud.aws.session import Clients
-from karpenter.cloud.aws.settings import read_settings
-from karpenter.cloud.interface import CloudProvider, Machine
+from karpenter.cloud.aws.interruption.controller import Roster
+from karpenter.cloud.aws.operator import Assembled, assemble
+from karpenter.cloud.aws.options import read_settings
+from karpenter.cloud.aws.sdk import Aws, Clients
+from karpenter.cloud.cloudprovider import CloudProvider, Machine
 from karpenter.cloud.offerings import OfferingName
 from karpenter.core.state.view import ClusterView
-from karpenter.local.aws.account import Account, Shelf
-from karpenter.local.aws.estate import DISCOVERY, Estate
-from karpenter.local.aws.faults import LoseAnswer
-from karpenter.local.aws.mail import announce_interruption
-from karpenter.testing.cluster_objects import ObjectsInMemory
+from karpenter_local.aws.account import Account, Shelf
+from karpenter_local.aws.estate import DISCOVERY, Estate
+from karpenter_local.aws.faults import LoseAnswer
+from karpenter_local.aws.mail import announce_interruption
+from karpenter_local.testing.cluster_objects import ObjectsInMemory
+from karpenter_local.virtual import VirtualClock
 from tests.unit.cloud.aws.world import clients_for, embedded
 
 TYPES = ("c6g.large", "c5.large", "m5.large", "m5.xlarge", "m5.metal", "r5.large", "t3.large", "p5.48xlarge")

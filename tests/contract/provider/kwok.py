@@ -4,16 +4,16 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from random import Random
 
-from karpenter.api.kwok import KWOKNodeClass, KWOKNodeClassStatus
+from karpenter.api.kwoknodeclass import KWOKNodeClass, KWOKNodeClassStatus
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClassReference
 from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, PoolTemplateSpec
-from karpenter.base.aio.virtual import VirtualClock
 from karpenter.cloud.catalogs.load import load_catalog
-from karpenter.cloud.interface import CloudProvider, Machine
+from karpenter.cloud.cloudprovider import CloudProvider, Machine
 from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider, LoseAnswer
 from karpenter.cloud.offerings import OfferingName
+from karpenter_local.virtual import VirtualClock
 
 
 class Cluster:

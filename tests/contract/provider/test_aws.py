@@ -4,8 +4,8 @@ from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from karpenter.base.aio.virtual import run_virtual
-from karpenter.testing.provider_contract import InterruptibleContract, Laboratory
+from karpenter_local.testing.provider_contract import InterruptibleContract, Laboratory
+from karpenter_local.virtual import run_virtual
 from tests.contract.provider.aws import aws_laboratory
 
 

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from karpenter.testing.provider_contract import ProviderContract
+from karpenter_local.testing.provider_contract import ProviderContract
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "write-a-provider.md"
 TESTS = sorted(name for name in dir(ProviderContract) if name.startswith("test_"))
@@ -37,9 +37,9 @@ def test_the_rack_keeps_its_promises(contract: ProviderContract, name: str) -> N
 
 def test_the_guide_names_every_member() -> None:
     """The table of promises in the guide is complete."""
-    from karpenter.cloud import interface  # noqa: PLC0415  only its names are wanted
+    from karpenter.cloud import cloudprovider  # noqa: PLC0415  only its names are wanted
 
-    members = {name for name in vars(interface.CloudProvider) if not name.startswith("_")}
+    members = {name for name in vars(cloudprovider.CloudProvider) if not name.startswith("_")}
     named = set(re.findall(r"^\| `(\w+)", GUIDE.read_text("utf-8"), re.MULTILINE))
 
     assert members <= named

@@ -2,15 +2,15 @@
 
 from random import Random
 
-from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.node import Node
-from karpenter.base.aio.virtual import VirtualClock, run_virtual
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.kwok import KwokCloud, KwokProvider
 from karpenter.kube.client import Client
 from karpenter.kube.errors import NotFound
-from karpenter.local.cluster import LocalCluster
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.cloud.kwok.world import claim
 
 

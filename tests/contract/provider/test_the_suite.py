@@ -13,7 +13,7 @@ import pytest
 from karpenter.api import labels
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
-from karpenter.base.aio.virtual import run_virtual
+from karpenter.cloud.cloudprovider import Interruption, Machine, RepairPolicy
 from karpenter.cloud.errors import (
     CloudError,
     InsufficientCapacity,
@@ -21,10 +21,10 @@ from karpenter.cloud.errors import (
     MachineNotFound,
     NodeClassNotReady,
 )
-from karpenter.cloud.interface import Interruption, Machine, RepairPolicy
 from karpenter.cloud.kwok import Behaviour, KwokProvider
 from karpenter.core.model.catalog import Catalog
-from karpenter.testing.provider_contract import InterruptibleContract, Laboratory
+from karpenter_local.testing.provider_contract import InterruptibleContract, Laboratory
+from karpenter_local.virtual import run_virtual
 from tests.contract.provider.kwok import KwokLaboratory
 
 NUMBERS = count()

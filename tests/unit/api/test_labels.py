@@ -3,8 +3,8 @@
 import pytest
 
 from karpenter.api import labels
-from karpenter.api.domains import ALL_LABEL_RULES, AWS, DOMAINS
 from karpenter.api.kinds import ALL_KINDS, KINDS, kind_of
+from karpenter.api.labels import ALL_LABEL_RULES, AWS, DOMAINS
 from karpenter.api.nodepool import NodePool
 
 

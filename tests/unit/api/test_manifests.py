@@ -2,10 +2,10 @@
 
 import pytest
 
-from karpenter.api.errors import InvalidObject
 from karpenter.api.manifests import Document, documents, documents_or_refusals, read_object
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
+from karpenter.api.wire import InvalidObject
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n"

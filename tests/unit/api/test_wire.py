@@ -5,10 +5,19 @@ from typing import Any
 
 import pytest
 
-from karpenter.api.errors import InvalidObject
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
-from karpenter.api.wire import MAX_DEPTH, check_depth, convert, decode, encode, name_of, prune, to_plain
+from karpenter.api.wire import (
+    MAX_DEPTH,
+    InvalidObject,
+    check_depth,
+    convert,
+    decode,
+    encode,
+    name_of,
+    prune,
+    to_plain,
+)
 
 POD = b"""{
   "apiVersion": "v1", "kind": "Pod",

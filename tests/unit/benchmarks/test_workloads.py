@@ -14,7 +14,7 @@ from benchmarks.workloads.reference import LABEL, diverse_pods, preference_pods
 from benchmarks.workloads.sun import DAY, NIGHT, Workload, market, script, workloads
 
 from karpenter.api.labels import ARCH, HOSTNAME, ZONE
-from karpenter.simulation.wishes import AddPool, Deploy, Scale
+from karpenter_local.simulation.actions import AddPool, Deploy, Scale
 
 
 def test_the_first_draws_are_those_of_the_reference() -> None:

@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from karpenter.cli import main
-from karpenter.cli.catalog_views import dollars
+from karpenter.cli.catalog import dollars
 from karpenter.cloud.catalogs.load import load_catalog
 from tests.unit.cloud.catalogs.ec2.small_region import small_region
 from tests.unit.cloud.catalogs.written import RESERVATION_ID, entry, offering, requirement

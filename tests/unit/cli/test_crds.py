@@ -6,7 +6,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from karpenter.api.crd.definitions import DEFINITIONS, render
-from karpenter.api.yamltext import read_documents
+from karpenter.api.manifests import read_documents
 from karpenter.cli import main
 
 

@@ -12,8 +12,7 @@ from click.testing import CliRunner, Result
 
 from karpenter import __version__
 from karpenter.cli import main
-from karpenter.cli.commands import COMMANDS
-from karpenter.cli.group import LazyGroup
+from karpenter.cli.group import COMMANDS, LazyGroup
 
 PROBE = """
 import json, sys

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from karpenter.base.aio.virtual import VirtualClock, run_virtual
 from karpenter.cli import main
 from karpenter.kube.target import untyped
-from karpenter.local.cluster import LocalCluster
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.virtual import VirtualClock, run_virtual
 
 if TYPE_CHECKING:
     from pathlib import Path

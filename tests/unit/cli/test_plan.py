@@ -10,7 +10,7 @@ import structlog
 import yaml
 from click.testing import CliRunner
 
-from karpenter.api.yamltext import render_documents
+from karpenter.api.manifests import render_documents
 from karpenter.cli import main
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request
@@ -275,7 +275,7 @@ def test_a_cluster_that_does_not_answer_leaves_standard_output_alone(monkeypatch
         structlog.stdlib.get_logger().warning("request.repeated", kubeconfig=kubeconfig, context=context)
         raise Unreachable("nobody is there", request=Request(method="GET", path="/"))
 
-    monkeypatch.setattr("karpenter.cli.planning.live._read", read)
+    monkeypatch.setattr("karpenter.cli.planning.input._read", read)
     result = CliRunner().invoke(main, ["plan", "--context", "far-away", "-o", "json"])
 
     assert (result.exit_code, result.stdout) == (2, "")

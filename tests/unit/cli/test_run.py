@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from karpenter.cli import main
 from karpenter.cli.errors import Refused
 from karpenter.cli.run import refused
-from karpenter.cloud.aws.settings import KNOBS
+from karpenter.cloud.aws.options import KNOBS
 from karpenter.kube.errors import NotFound, Status
 from karpenter.kube.transport import Request
-from karpenter.operator.settings import SETTINGS
+from karpenter.operator.options import SETTINGS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from karpenter.api.yamltext import render_documents
+from karpenter.api.manifests import render_documents
 from karpenter.cli import main
 from tests.unit.api.cases.case import changed
 from tests.unit.api.cases.pools import POOL, STATIC

@@ -3,7 +3,7 @@ import pytest
 from karpenter.api.labels import CAPACITY_TYPE, ZONE
 from karpenter.cloud.offerings import OfferingName, SoldOut, without
 from karpenter.core.model.catalog import Catalog
-from karpenter.testing.builders import instance_type, offering
+from karpenter_local.testing.builders import instance_type, offering
 
 SPOT_1 = OfferingName("small", "zone-1", "spot")
 SPOT_2 = OfferingName("small", "zone-2", "spot")

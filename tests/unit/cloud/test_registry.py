@@ -3,7 +3,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from karpenter.cloud import registry
-from karpenter.cloud.kwok.connect import connect
+from karpenter.cloud.kwok.cloudprovider import connect
 from karpenter.cloud.registry import BrokenProvider, UnknownProvider, find_provider, provider_names
 
 
@@ -21,7 +21,7 @@ def test_built_in() -> None:
 
 def test_a_package_brings_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry point adds a provider by its name."""
-    install(monkeypatch, rack="karpenter.cloud.kwok.connect:connect", attic="x:y")
+    install(monkeypatch, rack="karpenter.cloud.kwok.cloudprovider:connect", attic="x:y")
 
     assert find_provider("rack") is connect
     assert provider_names() == ("kwok", "aws", "attic", "rack")

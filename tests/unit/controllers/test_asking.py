@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.wire import convert
-from karpenter.base.aio.virtual import VirtualClock, run_virtual
+from karpenter.cloud.cloudprovider import Interruption
 from karpenter.cloud.errors import CloudUnreachable, NodeClassNotReady
-from karpenter.cloud.interface import Interruption
-from karpenter.controllers.catalogs import Catalogs
-from karpenter.controllers.interruptions import Interruptions
-from karpenter.controllers.patience import answer
-from karpenter.controllers.watching import node_class
-from karpenter.controllers.worker import Inline, Threaded
+from karpenter.controllers.controller import Inline, Threaded, answer
+from karpenter.controllers.informer import node_class
+from karpenter.controllers.interruption import Interruptions
+from karpenter.controllers.provider import Catalogs
 from karpenter.core.model.catalog import Catalog
-from karpenter.testing.builders import instance_type
+from karpenter_local.testing.builders import instance_type
+from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.controllers.shell import Shell
 from tests.unit.core.lifecycle.objects import ID, NOW, complete, node, pool
 

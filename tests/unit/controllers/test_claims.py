@@ -11,15 +11,20 @@ import pytest
 from karpenter.api.dra import ResourceSlice
 from karpenter.api.labels import NODEPOOL, REQUESTED_DRA_DRIVERS
 from karpenter.api.wire import convert
+from karpenter.cloud.cloudprovider import Hold, Machine
 from karpenter.cloud.errors import MachineNotFound
-from karpenter.cloud.interface import Hold, Machine
-from karpenter.controllers.collecting import GarbageCollection
-from karpenter.controllers.marking import ClaimMarks, Expiration, PodEvents, Upkeep
-from karpenter.controllers.nodeclaims import ClaimLifecycle
+from karpenter.controllers.nodeclaim import (
+    ClaimLifecycle,
+    ClaimMarks,
+    Expiration,
+    GarbageCollection,
+    PodEvents,
+    Upkeep,
+)
 from karpenter.controllers.termination import NodeTermination
 from karpenter.core.effects import Amend, DeleteObject
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.state.store import Put
+from karpenter.core.state.cluster import Put
 from tests.unit.controllers.shell import CLASS, Shell, wakes
 from tests.unit.core.lifecycle.objects import (
     BORN,

@@ -10,24 +10,22 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from karpenter.api.domains import ALL_LABEL_RULES
-from karpenter.api.labels import DO_NOT_DISRUPT
+from karpenter.api.labels import ALL_LABEL_RULES, DO_NOT_DISRUPT
 from karpenter.api.meta import Condition
-from karpenter.controllers.commands import PERIOD, Commands
+from karpenter.controllers.controller import Inline
 from karpenter.controllers.disruption import UNSYNCED, Disruption
-from karpenter.controllers.worker import Inline
+from karpenter.controllers.disruption_queue import PERIOD, Commands
 from karpenter.core.disruption.candidates import survey
+from karpenter.core.disruption.churn import SHORTEST, Expectation
 from karpenter.core.disruption.command import DRIFTED, EMPTY
-from karpenter.core.disruption.confirm import confirm
-from karpenter.core.disruption.effect import Expectation
-from karpenter.core.disruption.lives import SHORTEST
-from karpenter.core.disruption.propose import Rules
+from karpenter.core.disruption.disrupt import Rules
+from karpenter.core.disruption.validation import confirm
 from karpenter.core.effects import DeleteObject
-from karpenter.core.scheduling.intake.intake import Policy
+from karpenter.core.scheduling.build.build import Policy
 from karpenter.core.scheduling.problem import Options
-from karpenter.core.state.guards import Guards
-from karpenter.core.state.nodes import state_nodes
-from karpenter.core.state.store import Gone, Put
+from karpenter.core.state.cluster import Gone, Put
+from karpenter.core.state.pdb import Guards
+from karpenter.core.state.statenode import state_nodes
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics
@@ -456,7 +454,7 @@ def test_a_node_that_nobody_remembers_closing_is_opened() -> None:
 
 async def test_drifted_machines_that_were_not_reached_are_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next look comes though nothing has changed, and knows of them; what is reached is forgotten."""
-    monkeypatch.setattr("karpenter.controllers.stopwatch.LIMIT", -1.0)
+    monkeypatch.setattr("karpenter.controllers.disruption.LIMIT", -1.0)
     stage = Stage(pool(ways=("none",)), machine("old", conditions=(SWAPPED,)), pod("web-1", "old"))
 
     await stage.disruption.look()

@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karpenter.api.buffer import CapacityBuffer
-from karpenter.api.domains import ALL_LABEL_RULES
-from karpenter.api.labels import DO_NOT_DISRUPT
-from karpenter.api.overlay import NodeOverlay
+from karpenter.api.capacitybuffer import CapacityBuffer
+from karpenter.api.labels import ALL_LABEL_RULES, DO_NOT_DISRUPT
+from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.pod import PodTemplate
 from karpenter.api.wire import convert
 from karpenter.api.workloads import Deployment
-from karpenter.base.aio.queue import WorkQueue
-from karpenter.cloud.kwok.provider import REPAIRS
-from karpenter.controllers.buffers import BufferKeeper
-from karpenter.controllers.overlays import ALL, OverlayKeeper
-from karpenter.controllers.repair import NodeRepair
+from karpenter.base.queue import WorkQueue
+from karpenter.cloud.kwok.cloudprovider import REPAIRS
+from karpenter.controllers.capacitybuffer import BufferKeeper
+from karpenter.controllers.do_not_disrupt import PodWishes
+from karpenter.controllers.health import NodeRepair
+from karpenter.controllers.nodeoverlay import ALL, OverlayKeeper
 from karpenter.controllers.static import UNSYNCED, StaticDeprovisioning, StaticProvisioning
-from karpenter.controllers.wishes import PodWishes
 from karpenter.core.effects import CreateClaim
-from karpenter.core.provisioning.decide import Decision
+from karpenter.core.provisioning.provisioner import Decision
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request
 from tests.unit.controllers.shell import CLASS, Shell, wakes

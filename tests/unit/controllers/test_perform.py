@@ -14,8 +14,8 @@ from karpenter.api.meta import ObjectReference
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.wire import convert, to_plain
-from karpenter.base.aio.tasks import Supervisor
-from karpenter.base.aio.virtual import VirtualClock, run_virtual
+from karpenter.base.tasks import Supervisor
+from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import (
     CloudUnreachable,
     InsufficientCapacity,
@@ -23,10 +23,9 @@ from karpenter.cloud.errors import (
     MachineNotFound,
     NodeClassNotReady,
 )
-from karpenter.cloud.interface import Machine
-from karpenter.controllers.notyet import NotYet
+from karpenter.controllers.controller import NotYet
+from karpenter.controllers.informer import Watches
 from karpenter.controllers.perform import Performer
-from karpenter.controllers.watching import Watches
 from karpenter.core.effects import (
     Amend,
     Announce,
@@ -40,13 +39,14 @@ from karpenter.core.effects import (
     Outcome,
     Terminate,
 )
-from karpenter.core.state.store import Store
+from karpenter.core.state.cluster import Store
 from karpenter.kube.errors import Conflict
 from karpenter.kube.recorder import Recorder
 from karpenter.kube.target import untyped
-from karpenter.local.cluster import LocalCluster
 from karpenter.telemetry.metrics import Metrics, claims
 from karpenter.telemetry.metrics import nodes as node_metrics
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.controllers.shell import OURS
 from tests.unit.core.lifecycle.objects import ID, REF
 

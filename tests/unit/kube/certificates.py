@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from karpenter.kube.credentials import Certificate
+from karpenter.kube.http import Certificate
 
 DAY = timedelta(days=1)
 

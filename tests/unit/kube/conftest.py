@@ -10,11 +10,10 @@ import structlog
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from karpenter.base.aio.virtual import VirtualLoop
 from karpenter.kube.client import Client
-from karpenter.kube.inprocess import InProcess
-
-from .toy import Toy
+from karpenter_local.apiserver.inprocess import InProcess
+from karpenter_local.virtual import VirtualLoop
+from tests.unit.kube.toy import Toy
 
 
 def pytest_asyncio_loop_factories(

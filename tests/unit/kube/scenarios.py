@@ -8,16 +8,12 @@ from typing import Any
 
 import pytest
 
-from karpenter.api.cluster import Event, Namespace
+from karpenter.api.cluster import Event, Namespace, PodDisruptionBudget, PriorityClass
 from karpenter.api.meta import ObjectReference
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod, PodTemplate
-from karpenter.api.policy import PodDisruptionBudget, PriorityClass
 from karpenter.base.clock import Clock
-from karpenter.kube.cache import Event as Told
-from karpenter.kube.cache import Seen
 from karpenter.kube.client import Client
-from karpenter.kube.election import Election
 from karpenter.kube.errors import (
     AlreadyExists,
     BadRequest,
@@ -28,12 +24,12 @@ from karpenter.kube.errors import (
     ServerFailed,
     TooManyRequests,
 )
-from karpenter.kube.informer import Informer
-from karpenter.kube.lease import LockName
-from karpenter.kube.patch import JsonPatch, MergePatch, StrategicPatch
+from karpenter.kube.informer import Event as Told
+from karpenter.kube.informer import Informer, Seen
+from karpenter.kube.leaderelection import Election, LockName
 from karpenter.kube.recorder import Occurrence, Recorder
 from karpenter.kube.target import target_of, untyped
-from karpenter.kube.verbs import Preconditions, Selection, list_page
+from karpenter.kube.verbs import JsonPatch, MergePatch, Preconditions, Selection, StrategicPatch, list_page
 
 Scenario = Callable[[Client, Clock], Coroutine[Any, Any, None]]
 

@@ -9,8 +9,8 @@ import pytest
 
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.base.aio.bucket import TokenBucket
-from karpenter.kube.client import Client
+from karpenter.base.ratelimiting import TokenBucket
+from karpenter.kube.client import Bookmark, Change, Client
 from karpenter.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -21,14 +21,11 @@ from karpenter.kube.errors import (
     Unreachable,
     Unreadable,
 )
-from karpenter.kube.inprocess import InProcess
-from karpenter.kube.patch import JsonPatch, MergePatch
 from karpenter.kube.target import untyped
 from karpenter.kube.transport import Response
-from karpenter.kube.verbs import Preconditions, Selection
-from karpenter.kube.watch import Bookmark, Change
-
-from .toy import Toy, answer, status
+from karpenter.kube.verbs import JsonPatch, MergePatch, Preconditions, Selection
+from karpenter_local.apiserver.inprocess import InProcess
+from tests.unit.kube.toy import Toy, answer, status
 
 NODES = untyped("v1", "nodes", kind="Node", namespaced=False)
 PLAIN_PODS = untyped("v1", "pods", kind="Pod", namespaced=True)

@@ -5,13 +5,12 @@ from random import Random
 import pytest
 
 from karpenter.api.node import Node
-from karpenter.base.aio.virtual import VirtualClock
 from karpenter.kube.client import Client
 from karpenter.kube.informer import Informer
-from karpenter.kube.inprocess import InProcess
-from karpenter.local.server import Server
-
-from .scenarios import SCENARIOS, Scenario, running, title, until
+from karpenter_local.apiserver.inprocess import InProcess
+from karpenter_local.apiserver.server import Server
+from karpenter_local.virtual import VirtualClock
+from tests.unit.kube.scenarios import SCENARIOS, Scenario, running, title, until
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=title)

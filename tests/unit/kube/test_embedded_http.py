@@ -9,11 +9,10 @@ from karpenter.base.clock import SystemClock
 from karpenter.kube.client import Client
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import from_kubeconfig
-from karpenter.local.http import HttpFront
-from karpenter.local.kubeconfig import render, write
-from karpenter.local.server import Server
-
-from .scenarios import SCENARIOS, Scenario, title
+from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.server import Server
+from karpenter_local.kubeconfig import render, write
+from tests.unit.kube.scenarios import SCENARIOS, Scenario, title
 
 REAL_TIME = True
 

@@ -22,8 +22,7 @@ from karpenter.kube.errors import (
     refusal,
 )
 from karpenter.kube.transport import Request, Response
-
-from .toy import status
+from tests.unit.kube.toy import status
 
 ASKED = Request(method="GET", path="/api/v1/pods")
 

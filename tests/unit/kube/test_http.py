@@ -11,16 +11,13 @@ import pytest
 
 from karpenter.api.node import Node
 from karpenter.kube.client import Client
-from karpenter.kube.credentials import Certificate, Fixed
 from karpenter.kube.errors import NotFound, Unauthorized, Unreachable
-from karpenter.kube.http import Endpoint, HttpTransport
+from karpenter.kube.http import RECHECK, Certificate, Endpoint, Fixed, HttpTransport, Tls, Trust
 from karpenter.kube.informer import Informer
-from karpenter.kube.tls import RECHECK, Tls, Trust
 from karpenter.kube.transport import Pairs, Request, Response, Streaming
-
-from .certificates import Authority
-from .toy import Toy
-from .wire import Port, listening, proxying
+from tests.unit.kube.certificates import Authority
+from tests.unit.kube.toy import Toy
+from tests.unit.kube.wire import Port, listening, proxying
 
 REAL_TIME = True
 

@@ -11,15 +11,13 @@ from structlog.typing import EventDict
 
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.kube.cache import Event, Seen
 from karpenter.kube.client import Client
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.informer import Informer
+from karpenter.kube.informer import Event, Informer, Seen
 from karpenter.kube.target import untyped
 from karpenter.kube.transport import Request, Response
 from karpenter.kube.verbs import Selection
-
-from .toy import Toy, status
+from tests.unit.kube.toy import Toy, status
 
 if TYPE_CHECKING:
     from karpenter.kube.target import Plain

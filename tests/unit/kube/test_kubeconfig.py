@@ -13,18 +13,16 @@ import pytest
 import yaml
 from structlog.typing import EventDict
 
-from karpenter.kube.credentials import Credentials, bearer
 from karpenter.kube.errors import NotConfigured
-from karpenter.kube.http import HttpTransport
+from karpenter.kube.http import Credentials, HttpTransport, bearer
 from karpenter.kube.kubeconfig import Cluster, find_cluster, from_kubeconfig, in_cluster
 from karpenter.kube.transport import Request
-
-from .certificates import Authority
-from .toy import Toy
-from .wire import listening
+from tests.unit.kube.certificates import Authority
+from tests.unit.kube.toy import Toy
+from tests.unit.kube.wire import listening
 
 if TYPE_CHECKING:
-    from karpenter.kube.credentials import Certificate
+    from karpenter.kube.http import Certificate
 
 REAL_TIME = True
 

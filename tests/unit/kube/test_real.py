@@ -6,20 +6,17 @@ from random import Random
 
 import pytest
 
+from karpenter.api.cluster import PriorityClass
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod, PodTemplate
-from karpenter.api.policy import PriorityClass
 from karpenter.base.clock import SystemClock
 from karpenter.kube.client import Client
-from karpenter.kube.credentials import Fixed
 from karpenter.kube.errors import NotFound
-from karpenter.kube.http import Endpoint, HttpTransport
+from karpenter.kube.http import Endpoint, Fixed, HttpTransport, Trust
 from karpenter.kube.target import untyped
-from karpenter.kube.tls import Trust
 from karpenter.kube.verbs import Selection
 from tests.contract.kubernetes.servers import real
-
-from .scenarios import CONFIGS, DEPLOYMENTS, SCENARIOS, title
+from tests.unit.kube.scenarios import CONFIGS, DEPLOYMENTS, SCENARIOS, title
 
 REAL_TIME = True
 

@@ -11,12 +11,11 @@ import pytest_asyncio
 from structlog.typing import EventDict
 
 from karpenter.api.meta import ObjectReference
-from karpenter.base.aio.virtual import VirtualClock
 from karpenter.kube.client import Client
-from karpenter.kube.inprocess import InProcess
 from karpenter.kube.recorder import LONGEST_MESSAGE, REMEMBERED, WAITING, Occurrence, Recorder
-
-from .toy import Toy, status
+from karpenter_local.apiserver.inprocess import InProcess
+from karpenter_local.virtual import VirtualClock
+from tests.unit.kube.toy import Toy, status
 
 POD = ObjectReference(api_version="v1", kind="Pod", namespace="shop", name="web-0", uid="u")
 NODE = ObjectReference(api_version="v1", kind="Node", name="n1", uid="v")

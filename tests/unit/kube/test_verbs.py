@@ -9,10 +9,9 @@ from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
 from karpenter.kube import verbs
-from karpenter.kube.patch import Apply, MergePatch
 from karpenter.kube.target import target_of, untyped
 from karpenter.kube.transport import Request
-from karpenter.kube.verbs import Preconditions, Selection
+from karpenter.kube.verbs import Apply, MergePatch, Preconditions, Selection
 
 PODS = target_of(Pod)
 NODES = target_of(Node)

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from karpenter.kube.credentials import Certificate
+from karpenter.kube.http import Certificate
 from karpenter.kube.transport import Handler, Request, Response, Streaming
 
 

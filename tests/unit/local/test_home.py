@@ -1,10 +1,17 @@
 import asyncio
 from pathlib import Path
 
-from karpenter.local.home import Home
-from karpenter.local.server import Server
-
-from .asking import CONFIGMAPS, DEFINITIONS, THINGS, ask, configmap, definition, thing
+from karpenter_local.apiserver.server import Server
+from karpenter_local.home import Home
+from tests.unit.local.apiserver.asking import (
+    CONFIGMAPS,
+    DEFINITIONS,
+    THINGS,
+    ask,
+    configmap,
+    definition,
+    thing,
+)
 
 
 async def test_a_cluster_comes_home_as_it_left(tmp_path: Path) -> None:

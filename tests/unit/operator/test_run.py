@@ -11,16 +11,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from karpenter.api.cluster import Lease
-from karpenter.base.aio.virtual import VirtualClock, run_virtual
 from karpenter.base.clock import SystemClock
-from karpenter.kube.election import LeadershipLost
 from karpenter.kube.errors import NotConfigured
-from karpenter.kube.inprocess import InProcess
-from karpenter.kube.patch import MergePatch
-from karpenter.local.cluster import LocalCluster
-from karpenter.operator.companion import companion, install
+from karpenter.kube.leaderelection import LeadershipLost
+from karpenter.kube.verbs import MergePatch
+from karpenter.operator.options import SettingError, parse_settings
 from karpenter.operator.run import Process, Which, resident, run
-from karpenter.operator.settings import SettingError, parse_settings
+from karpenter_local.apiserver.inprocess import InProcess
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.operator import companion, install
+from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.operator.leading import leading, until_it_leads
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 import karpenter
 from karpenter.telemetry.metrics import METRICS
 from karpenter.telemetry.metrics import conditions as declared_conditions
-from karpenter.telemetry.metrics.declaring import Declared
+from karpenter.telemetry.metrics.store import Declared
 from karpenter.telemetry.metrics.table import (
     claims,
     disruption,
@@ -69,7 +69,7 @@ def test_every_metric_is_fed() -> None:
 
 def test_metrics_of_conditions_are_fed() -> None:
     """These are the same six for every kind: whoever feeds one kind names all six, and all kinds."""
-    text = (SOURCE / "controllers/measuring/conditions.py").read_text(encoding="utf-8")
+    text = (SOURCE / "controllers/metrics/conditions.py").read_text(encoding="utf-8")
     kinds = ("NODECLAIM", "NODEPOOL", "NODE", "CAPACITYBUFFER", "EVERY_KIND")
     six = [name for name in declared_conditions.ConditionMetrics.__struct_fields__ if name not in text]
 

@@ -16,8 +16,8 @@ from karpenter.telemetry.metrics import (
     runtime,
     scheduler,
 )
-from karpenter.telemetry.metrics.declaring import counter, gauge
-from karpenter.telemetry.metrics.registry import UndeclaredMetric
+from karpenter.telemetry.metrics.metrics import UndeclaredMetric
+from karpenter.telemetry.metrics.store import counter, gauge
 from tests.unit.telemetry.clocks import HandClock
 from tests.unit.telemetry.filling import exercise
 

@@ -7,8 +7,14 @@ import subprocess
 import pytest
 
 from karpenter.telemetry.metrics import METRICS, Metrics
-from karpenter.telemetry.metrics.declaring import DURATIONS, NODE_CLASSES, WELL_KNOWN, Declared
-from karpenter.telemetry.metrics.instruments import Instrument, render_bound
+from karpenter.telemetry.metrics.store import (
+    DURATIONS,
+    NODE_CLASSES,
+    WELL_KNOWN,
+    Declared,
+    Instrument,
+    render_bound,
+)
 from tests.unit.telemetry.clocks import HandClock
 from tests.unit.telemetry.filling import exercise
 

@@ -9,10 +9,10 @@ import pytest
 from karpenter.api.crd.definitions import DEFINITIONS, Definition, definition_of, render
 from karpenter.api.crd.reference import render_page
 from karpenter.api.kinds import ALL_KINDS, kind_of
+from karpenter.api.manifests import render_documents
 from karpenter.api.pod import Pod
 from karpenter.api.schema import find_bad_rules
 from karpenter.api.validation.objects import schema_of
-from karpenter.api.yamltext import render_documents
 
 ROOT = Path(__file__).parents[4]
 CHART = ROOT / "charts/karpenter/crds"

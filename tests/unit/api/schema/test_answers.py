@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from karpenter.api.schema import ABSENT, FieldProblem, check, fill_in, find_bad_rules, load, take_out_unknown
-from karpenter.api.schema.problems import NOWHERE
+from karpenter.api.schema.field import NOWHERE
 from tests.unit.api.schema.thing import SCHEMA, Answer, decode_answers
 
 ANSWERS = decode_answers((Path(__file__).parents[3] / "data/definitions/answers.json").read_bytes())

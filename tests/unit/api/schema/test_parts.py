@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from karpenter.api.errors import InvalidObject
 from karpenter.api.schema import ABSENT, check, check_rules, fill_in, find_bad_rules, load, take_out_unknown
+from karpenter.api.schema.cel import matches, to_ascii_classes
+from karpenter.api.schema.field import render
 from karpenter.api.schema.formats import is_of_format
-from karpenter.api.schema.patterns import matches, to_ascii_classes
-from karpenter.api.schema.problems import render
-from karpenter.api.schema.values import type_name
-from karpenter.api.schema.views import spell
+from karpenter.api.schema.rules import spell
+from karpenter.api.schema.validation import type_name
+from karpenter.api.wire import InvalidObject
 
 HEAD, TAIL = "123e4567-e89b", "426614174000"
 

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from karpenter.api.errors import InvalidObject
 from karpenter.api.manifests import Document
-from karpenter.api.validation.documents import Accepted, Finding, Skipped, check_document, identify
-from karpenter.api.validation.legacy import refusal
+from karpenter.api.validation.documents import Accepted, Finding, Skipped, check_document, identify, refusal
+from karpenter.api.wire import InvalidObject
 from tests.unit.api.cases.case import changed
 from tests.unit.api.cases.pools import POOL, STATIC
 

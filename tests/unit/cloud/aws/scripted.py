@@ -11,11 +11,11 @@ from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.api.node import Node, NodeSpec, NodeStatus
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus
 from karpenter.api.nodepool import NodePool
-from karpenter.base.aio.virtual import VirtualClock, run_virtual
-from karpenter.cloud.aws.calls import Answer, Aws
-from karpenter.cloud.aws.metering import METRICS, Meters
+from karpenter.cloud.aws.metrics import METRICS, Meters
+from karpenter.cloud.aws.sdk import Answer, Aws
 from karpenter.core.state.view import ClusterView
 from karpenter.telemetry.metrics import Metrics
+from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.cloud.aws.world import REFERENCE
 
 T = TypeVar("T")

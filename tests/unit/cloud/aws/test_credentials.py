@@ -11,11 +11,10 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from karpenter.cloud.aws.calls import Aws
-from karpenter.cloud.aws.refusals import NotAllowed
-from karpenter.cloud.aws.session import open_clients
-from karpenter.local.aws.account import Account
-from karpenter.local.aws.faults import Refuse
+from karpenter.cloud.aws.errors import NotAllowed
+from karpenter.cloud.aws.sdk import Aws, open_clients
+from karpenter_local.aws.account import Account
+from karpenter_local.aws.faults import Refuse
 from tests.unit.cloud.aws.world import _descriptions, embedded
 
 TOKEN = "token of the service account"

@@ -6,9 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from karpenter.api.ec2.status import AMI, SecurityGroup, Subnet
 from karpenter.api.ec2nodeclass import EC2NodeClass
-from karpenter.cloud.aws.class_hash import class_hash
+from karpenter.api.ec2nodeclass_status import AMI, SecurityGroup, Subnet
 from karpenter.cloud.aws.drift import (
     class_drift,
     image_drift,
@@ -16,13 +15,14 @@ from karpenter.cloud.aws.drift import (
     placement_drift,
     reservation_drift,
 )
-from karpenter.cloud.aws.instances import Instance, instance_id
-from karpenter.cloud.aws.resolving.placement_groups import PlacementGroup
-from karpenter.cloud.aws.words import CLASS_HASH, CLASS_HASH_VERSION, PLACEMENT_GROUP
+from karpenter.cloud.aws.instance.instance import Instance, instance_id
+from karpenter.cloud.aws.labels import CLASS_HASH, CLASS_HASH_VERSION, PLACEMENT_GROUP
+from karpenter.cloud.aws.nodeclass.hash import class_hash
+from karpenter.cloud.aws.placementgroup import PlacementGroup
 from karpenter.cloud.errors import CloudUnreachable, MachineNotFound
-from tests.unit.cloud.aws.launch.test_templating import IMAGES, resolved
+from tests.unit.cloud.aws.amifamily.test_resolver import IMAGES, resolved
+from tests.unit.cloud.aws.instancetype.test_instancetype import built, reservation
 from tests.unit.cloud.aws.scripted import launched
-from tests.unit.cloud.aws.types.test_building import built, reservation
 from tests.unit.cloud.aws.world import node_class, simple_class
 
 HASHED = {CLASS_HASH: "1", CLASS_HASH_VERSION: "p1"}

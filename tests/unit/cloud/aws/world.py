@@ -15,8 +15,13 @@ import boto3
 import msgspec
 from botocore.session import Session, get_session
 
-from karpenter.api.ec2.terms import AMISelectorTerm, SecurityGroupSelectorTerm, SubnetSelectorTerm
-from karpenter.api.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
+from karpenter.api.ec2nodeclass import (
+    AMISelectorTerm,
+    EC2NodeClass,
+    EC2NodeClassSpec,
+    SecurityGroupSelectorTerm,
+    SubnetSelectorTerm,
+)
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodeclaim import (
     NodeClaim,
@@ -27,15 +32,14 @@ from karpenter.api.nodeclaim import (
 )
 from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, PoolTemplateSpec
 from karpenter.api.wire import convert
-from karpenter.base.aio.virtual import VirtualClock, run_virtual
-from karpenter.cloud.aws.assembly import Assembled, assemble
-from karpenter.cloud.aws.calls import Aws
-from karpenter.cloud.aws.session import Clients, open_clients
-from karpenter.cloud.aws.settings import read_settings
-from karpenter.local.aws.account import Account
-from karpenter.local.aws.estate import DISCOVERY, Estate
-from karpenter.local.aws.server import EmbeddedAws
-from karpenter.testing.cluster_objects import ObjectsInMemory
+from karpenter.cloud.aws.operator import Assembled, assemble
+from karpenter.cloud.aws.options import read_settings
+from karpenter.cloud.aws.sdk import Aws, Clients, open_clients
+from karpenter_local.aws.account import Account
+from karpenter_local.aws.estate import DISCOVERY, Estate
+from karpenter_local.aws.server import EmbeddedAws
+from karpenter_local.testing.cluster_objects import ObjectsInMemory
+from karpenter_local.virtual import VirtualClock, run_virtual
 
 T = TypeVar("T")
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE
-from karpenter.cloud.catalogs.kwok_format import parse_catalog
-from karpenter.cloud.catalogs.problems import InvalidCatalog
+from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, parse_catalog
 from tests.unit.cloud.catalogs.written import RESERVATION_ID, entry, offering, parse, requirement
 
 NOT_A_PRICE = "must be a number from 0 to a million, not"

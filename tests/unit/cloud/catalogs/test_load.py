@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
 from karpenter.cloud.catalogs.load import built_in_names, load_catalog
-from karpenter.cloud.catalogs.problems import InvalidCatalog
 from tests.unit.cloud.catalogs.written import entry
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from karpenter.api import labels
-from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.cloud.errors import (
     CloudError,
     InsufficientCapacity,

@@ -5,7 +5,7 @@ from random import Random
 from typing import TypeVar
 
 from karpenter.api import labels
-from karpenter.api.kwok import KWOKNodeClass, KWOKNodeClassSpec, KWOKNodeClassStatus
+from karpenter.api.kwoknodeclass import KWOKNodeClass, KWOKNodeClassSpec, KWOKNodeClassStatus
 from karpenter.api.meta import Condition, ObjectMeta, Resource
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import (
@@ -16,13 +16,13 @@ from karpenter.api.nodeclaim import (
     NodeRequirement,
 )
 from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, PoolTemplateSpec
-from karpenter.base.aio.virtual import VirtualClock
 from karpenter.cloud.catalogs.kwok_format import parse_catalog
 from karpenter.cloud.errors import CloudUnreachable
 from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider
-from karpenter.cloud.kwok.seams import ObjectClasses, ObjectNodes
+from karpenter.cloud.kwok.cloudprovider import ObjectClasses, ObjectNodes
 from karpenter.core.model.catalog import Catalog
-from karpenter.testing.cluster_objects import ObjectsInMemory
+from karpenter_local.testing.cluster_objects import ObjectsInMemory
+from karpenter_local.virtual import VirtualClock
 
 R = TypeVar("R", bound=Resource)
 Log = list[tuple[float, str, str]]

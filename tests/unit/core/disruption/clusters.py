@@ -19,12 +19,7 @@ from karpenter.api.labels import (
 )
 from karpenter.api.meta import Condition, ObjectMeta, OwnerReference
 from karpenter.api.node import Node, NodeCondition, NodeSpec, NodeStatus
-from karpenter.api.nodeclaim import (
-    NodeClaim,
-    NodeClaimSpec,
-    NodeClaimStatus,
-    NodeClassReference,
-)
+from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeClassReference
 from karpenter.api.nodepool import (
     Budget,
     Disruption,
@@ -35,11 +30,11 @@ from karpenter.api.nodepool import (
     PoolTemplateSpec,
 )
 from karpenter.api.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
-from karpenter.core.disruption.propose import Rules, propose
+from karpenter.core.disruption.disrupt import Rules, propose
 from karpenter.core.model.catalog import Catalog, InstanceType, Offering
-from karpenter.core.model.labels import requirement
+from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.intake.intake import Policy
+from karpenter.core.scheduling.build.build import Policy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.view import view_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from karpenter.core.disruption.telling import is_settled, told
+from karpenter.core.disruption.events import is_settled, told
 from karpenter.core.effects import Announce
 from karpenter.core.model.catalog import EMPTY, Catalog, combine
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, machine, pod, pool

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import Budget
-from karpenter.core.disruption.telling import is_settled
+from karpenter.core.disruption.events import is_settled
 from tests.unit.core.disruption.clusters import LONG_AGO, cluster, decided, held, machine, pod, pool
 
 if TYPE_CHECKING:

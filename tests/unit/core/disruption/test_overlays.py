@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.api.labels import INSTANCE_TYPE
-from karpenter.api.overlay import NodeOverlay
+from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.wire import convert
-from karpenter.core.disruption.confirm import Confirmed, confirm
-from karpenter.core.scheduling.intake.intake import Policy, priced
+from karpenter.core.disruption.validation import Confirmed, confirm
+from karpenter.core.scheduling.build.build import Policy, priced
 from karpenter.core.scheduling.problem import Options
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, machine, pod, pool
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from karpenter.api.labels import HOSTNAME, ZONE
 from karpenter.api.meta import LabelSelector
-from karpenter.api.placement import (
+from karpenter.api.pod import (
     Affinity,
     PodAffinity,
     PodAffinityTerm,
@@ -18,14 +18,13 @@ from karpenter.api.placement import (
     WeightedPodAffinityTerm,
 )
 from karpenter.core.disruption.candidates import survey
-from karpenter.core.disruption.company import Company
-from karpenter.core.disruption.rooms import Rooms, least
-from karpenter.core.disruption.simulate import Simulator
-from karpenter.core.scheduling.intake.intake import Policy, assemble
+from karpenter.core.disruption.simulate import Company, Simulator
+from karpenter.core.disruption.sweep import Rooms, least
+from karpenter.core.scheduling.build.build import Policy, assemble
 from karpenter.core.scheduling.problem import Existing, Located, Options
 from karpenter.core.scheduling.solve import solve
-from karpenter.core.state.guards import Guards
-from karpenter.core.state.nodes import state_nodes
+from karpenter.core.state.pdb import Guards
+from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, machine, pod, pool
 
 if TYPE_CHECKING:

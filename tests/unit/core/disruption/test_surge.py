@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from karpenter.api.cluster import PodDisruptionBudget, PodDisruptionBudgetSpec
 from karpenter.api.meta import LabelSelector, ObjectMeta, OwnerReference
-from karpenter.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from karpenter.api.workloads import (
     Deployment,
     DeploymentSpec,
@@ -20,7 +20,7 @@ from karpenter.api.workloads import (
 )
 from karpenter.core.disruption.surge import PATIENCE, RESTARTED, adds_first, deployment_of, step, surging
 from karpenter.core.effects import Amend
-from karpenter.core.state.guards import Guards
+from karpenter.core.state.pdb import Guards
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
 
 if TYPE_CHECKING:

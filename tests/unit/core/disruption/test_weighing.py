@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.command import Verdict, Weight
-from karpenter.core.disruption.telling import misread, weighed
+from karpenter.core.disruption.events import misread, weighed
 from karpenter.core.effects import Announce, Count, Measure
 from tests.unit.core.disruption.clusters import cluster, decided, held, machine, pod, pool
 

@@ -20,13 +20,13 @@ from karpenter.api.labels import (
 from karpenter.api.meta import OwnerReference
 from karpenter.api.node import Node, Taint
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimResources
-from karpenter.api.overlay import NodeOverlay
+from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.core.effects import Amend, Announce, DeleteObject
 from karpenter.core.lifecycle.conditions import claim_board, overlay_board
 from karpenter.core.lifecycle.consistency import check
-from karpenter.core.lifecycle.initialize import initialize
+from karpenter.core.lifecycle.initialization import initialize
 from karpenter.core.lifecycle.liveness import Patience, give_up, seconds_left
-from karpenter.core.lifecycle.register import outcome, register
+from karpenter.core.lifecycle.registration import outcome, register
 from tests.unit.core.disruption.clusters import NOW, machine
 from tests.unit.core.lifecycle.test_leaving import with_condition, with_meta
 

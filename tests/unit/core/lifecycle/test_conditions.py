@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.meta import ObjectMeta
-from karpenter.api.overlay import NodeOverlay
+from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.wire import convert
 from karpenter.core.lifecycle.conditions import (
     INITIALIZED,
@@ -25,9 +25,7 @@ from karpenter.core.lifecycle.conditions import (
 from tests.unit.core.lifecycle.objects import BORN, NOW, claim, conditions, pool
 
 if TYPE_CHECKING:
-    from karpenter.core.lifecycle.conditions import (
-        Board,
-    )
+    from karpenter.core.lifecycle.conditions import Board
 
 LATER = NOW + timedelta(minutes=1)
 

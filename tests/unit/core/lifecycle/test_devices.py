@@ -10,7 +10,7 @@ from karpenter.api.dra import ResourceSlice
 from karpenter.api.labels import REQUESTED_DRA_DRIVERS
 from karpenter.api.wire import convert
 from karpenter.core.lifecycle.conditions import claim_board
-from karpenter.core.lifecycle.initialize import initialize
+from karpenter.core.lifecycle.initialization import initialize
 from tests.unit.core.lifecycle.objects import NOW, launched, node
 
 

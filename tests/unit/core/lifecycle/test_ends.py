@@ -10,14 +10,13 @@ import pytest
 from karpenter.api import labels
 from karpenter.api.storage import PersistentVolumeClaim, VolumeAttachment
 from karpenter.api.wire import convert
-from karpenter.cloud.interface import Machine
+from karpenter.cloud.cloudprovider import Machine
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Evict, Measure, Step, Terminate
-from karpenter.core.lifecycle.collect import without_claim, without_machine
-from karpenter.core.lifecycle.drain import drain
-from karpenter.core.lifecycle.finalize import finalize
-from karpenter.core.lifecycle.hydrate import hydrate
+from karpenter.core.lifecycle.garbagecollection import without_claim, without_machine
+from karpenter.core.lifecycle.hydration import hydrate
 from karpenter.core.lifecycle.podevents import is_pod_event, noted
-from karpenter.core.lifecycle.terminate import Leaving, blocking, terminate
+from karpenter.core.lifecycle.termination import Leaving, blocking, finalize, terminate
+from karpenter.core.lifecycle.terminator import drain
 from tests.unit.core.lifecycle.objects import (
     BORN,
     CLASS_LABEL,

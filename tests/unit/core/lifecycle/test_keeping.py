@@ -10,13 +10,13 @@ import pytest
 
 from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION, LabelRules
 from karpenter.api.meta import Condition
-from karpenter.cloud.interface import Machine
+from karpenter.cloud.cloudprovider import Machine
 from karpenter.core.effects import Amend, Outcome
-from karpenter.core.lifecycle.collect import without_claim
-from karpenter.core.lifecycle.health import NO_HISTORY, History, noted, recalled
+from karpenter.core.lifecycle.disruption_conditions import mark
+from karpenter.core.lifecycle.garbagecollection import without_claim
 from karpenter.core.lifecycle.launch import Failure, not_launched
-from karpenter.core.lifecycle.marking import mark
-from karpenter.core.lifecycle.pools import counted, tend
+from karpenter.core.lifecycle.nodepool import counted, tend
+from karpenter.core.lifecycle.registrationhealth import NO_HISTORY, History, noted, recalled
 from karpenter.core.state.view import NodeClass
 from tests.unit.core.disruption.clusters import MARKET, NOW, pool
 from tests.unit.core.lifecycle.test_leaving import pair, with_condition

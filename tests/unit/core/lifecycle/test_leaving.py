@@ -19,28 +19,34 @@ from karpenter.api.labels import (
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.api.node import Node, Taint
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.pod import PodStatus
+from karpenter.api.pod import PersistentVolumeClaimSource, PersistentVolumeClaimSpec, PodStatus, Volume
 from karpenter.api.storage import (
     PersistentVolumeClaim,
     VolumeAttachment,
     VolumeAttachmentSource,
     VolumeAttachmentSpec,
 )
-from karpenter.api.volume import PersistentVolumeClaimSource, PersistentVolumeClaimSpec, Volume
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Terminate
-from karpenter.core.lifecycle.evict import Ask, Drop, Force, Wait, way_out
-from karpenter.core.lifecycle.expire import expire
-from karpenter.core.lifecycle.finalize import finalize
-from karpenter.core.lifecycle.interrupt import interrupted
-from karpenter.core.lifecycle.naming import grace_of, termination_mode
-from karpenter.core.lifecycle.terminate import BadDeadline, Leaving, blocking, close, deadline, terminate
+from karpenter.core.lifecycle.expiration import expire
+from karpenter.core.lifecycle.interruption import interrupted
+from karpenter.core.lifecycle.metrics import grace_of, termination_mode
+from karpenter.core.lifecycle.termination import (
+    BadDeadline,
+    Leaving,
+    blocking,
+    close,
+    deadline,
+    finalize,
+    terminate,
+)
+from karpenter.core.lifecycle.terminator import Ask, Drop, Force, Wait, way_out
 from tests.unit.core.disruption.clusters import LONG_AGO, NOW, machine, pod
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.pod import Pod
-    from karpenter.core.lifecycle.evict import Way
+    from karpenter.core.lifecycle.terminator import Way
 
 SOON = NOW + timedelta(seconds=20)
 

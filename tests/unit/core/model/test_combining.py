@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from karpenter.core.model.catalog import EMPTY, Catalog, combine
-from karpenter.testing.builders import instance_type
+from karpenter_local.testing.builders import instance_type
 
 SMALL, LARGE = instance_type("small"), instance_type("large")
 ONE = Catalog(types=(SMALL,), well_known=frozenset({"a"}), reservation_label="r")

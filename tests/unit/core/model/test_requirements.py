@@ -8,12 +8,12 @@ import pytest
 
 from karpenter.api import labels
 from karpenter.api.nodeclaim import NodeRequirement
-from karpenter.api.placement import NodeSelectorRequirement
-from karpenter.core.model.labels import RequirementError, Term, requirement
+from karpenter.api.pod import NodeSelectorRequirement
+from karpenter.core.model.requirement import RequirementError, Term, requirement
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Incompatible, Requirements
 
 if TYPE_CHECKING:
-    from karpenter.core.model.labels import Requirement
+    from karpenter.core.model.requirement import Requirement
 
 CUSTOM = "example.com/team"
 WELL_KNOWN = labels.WELL_KNOWN_LABELS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from karpenter.api.node import Taint
-from karpenter.api.placement import Toleration
+from karpenter.api.pod import Toleration
 from karpenter.core.model.taints import (
     first_untolerated,
     is_passing,

@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karpenter.api.domains import ALL_LABEL_RULES
-from karpenter.api.labels import NODEPOOL, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, TERMINATION_FINALIZER
+from karpenter.api.labels import (
+    ALL_LABEL_RULES,
+    NODEPOOL,
+    NODEPOOL_HASH,
+    NODEPOOL_HASH_VERSION,
+    TERMINATION_FINALIZER,
+)
 from karpenter.core.effects import NOTHING, CreateClaim
-from karpenter.core.model.pool_hash import pool_hash
+from karpenter.core.model.nodepool_hash import pool_hash
 from karpenter.core.provisioning.static import AT_LIMIT, PERIOD, Census, census, grow, is_static
 from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, at, claim, pool
 

@@ -12,7 +12,7 @@ from karpenter.api.wire import convert
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.provisioning.zones import FLEXIBLE, NONE, pods_by_zone
 from karpenter.core.state.view import view_of
-from karpenter.testing.builders import instance_type
+from karpenter_local.testing.builders import instance_type
 from tests.unit.core.lifecycle.objects import node, pod
 
 MARKET = Catalog(types=(instance_type("small", cpu=2),))

@@ -23,7 +23,7 @@ from karpenter.api.labels import (
 from karpenter.core.scheduling.decode import ClaimFitting, Outcome, hourly
 from karpenter.core.scheduling.problem import MAX_INSTANCE_TYPES, Options
 from karpenter.core.scheduling.solve import solve
-from karpenter.testing.builders import (
+from karpenter_local.testing.builders import (
     RESERVATION,
     company,
     instance_type,
@@ -39,13 +39,11 @@ from karpenter.testing.builders import (
     taint,
     tolerate,
 )
-
-from . import runs
+from tests.unit.core.scheduling.pack import runs
 
 if TYPE_CHECKING:
     from karpenter.core.model.catalog import InstanceType
-    from karpenter.core.scheduling.plan import NewNode
-    from karpenter.core.scheduling.problem import Problem
+    from karpenter.core.scheduling.problem import NewNode, Problem
 
 GREEDY = Options(packing="greedy")
 FAMILY = "example.com/family"

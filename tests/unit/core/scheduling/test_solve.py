@@ -10,7 +10,7 @@ import pytest
 from karpenter.api.labels import HOSTNAME, ZONE
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import search, solve
-from karpenter.testing.builders import (
+from karpenter_local.testing.builders import (
     Wishes,
     company,
     instance_type,

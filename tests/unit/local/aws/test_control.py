@@ -9,7 +9,7 @@ from urllib.request import Request, urlopen
 import pytest
 from botocore.exceptions import ClientError
 
-from karpenter.local.aws.commands import (
+from karpenter_local.aws.commands import (
     Allow,
     Command,
     Heal,
@@ -29,10 +29,10 @@ from karpenter.local.aws.commands import (
     SetPrice,
     ShiftZone,
 )
-from karpenter.local.aws.control import Control, Impossible
-from karpenter.local.aws.estate import IN_GUIDES
-from karpenter.local.aws.happenings import Doomed, Ended, Launched, Mailed
-from karpenter.local.aws.power import TERMINATED, become
+from karpenter_local.aws.control import Control, Impossible
+from karpenter_local.aws.estate import IN_GUIDES
+from karpenter_local.aws.happenings import Doomed, Ended, Launched, Mailed
+from karpenter_local.aws.power import TERMINATED, become
 from tests.unit.cloud.aws.world import CLUSTER, World, embedded
 
 TYPES = ("c5.large", "m5.large", "m5.xlarge")

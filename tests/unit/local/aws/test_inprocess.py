@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-from karpenter.local.aws.account import ACCOUNTS
-from karpenter.local.aws.faults import LoseAnswer, Refuse
-from karpenter.local.aws.inprocess import NUMBER, AwsInProcess
-from karpenter.local.aws.mail import has_mail, post
-from karpenter.local.aws.site import Site
+from karpenter_local.aws.account import ACCOUNTS
+from karpenter_local.aws.faults import LoseAnswer, Refuse
+from karpenter_local.aws.inprocess import NUMBER, AwsInProcess
+from karpenter_local.aws.mail import has_mail, post
+from karpenter_local.aws.site import Site
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from karpenter.local.aws import needs
-from karpenter.local.aws.needs import EXTRA, LIBRARIES, NotInstalled, check_needs
+from karpenter_local.aws import needs
+from karpenter_local.aws.needs import EXTRA, LIBRARIES, NotInstalled, check_needs
 
 PROJECT = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())
 

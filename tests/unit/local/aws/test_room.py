@@ -10,15 +10,15 @@ import pytest
 
 from karpenter.api.labels import INSTANCE_TYPE, ZONE
 from karpenter.api.node import Node
-from karpenter.base.aio.virtual import VirtualClock, run_virtual
-from karpenter.cloud.aws.families import family_of
-from karpenter.cloud.aws.userdata.bootstrap import Bootstrap
-from karpenter.cloud.aws.userdata.rendering import render_user_data
-from karpenter.local.aws.commands import Interrupt, Kill
-from karpenter.local.aws.control import Control
-from karpenter.local.aws.estate import IN_GUIDES
-from karpenter.local.aws.room import MachineRoom, Pace, Reach
-from karpenter.local.cluster import LocalCluster
+from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
+from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
+from karpenter.cloud.aws.amifamily.family import family_of
+from karpenter_local.aws.commands import Interrupt, Kill
+from karpenter_local.aws.control import Control
+from karpenter_local.aws.estate import IN_GUIDES
+from karpenter_local.aws.room import MachineRoom, Pace, Reach
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.cloud.aws.world import World
 
 REACH = Reach(cluster="blue", endpoint="https://blue.example", authority="Q0E=")

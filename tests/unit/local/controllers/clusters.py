@@ -7,12 +7,11 @@ from typing import Any
 
 from karpenter.api.cluster import Event
 from karpenter.api.pod import Pod
-from karpenter.base.aio.virtual import VirtualClock
 from karpenter.kube.errors import NotFound
-from karpenter.kube.patch import MergePatch
 from karpenter.kube.target import Plain
-from karpenter.kube.verbs import Selection
-from karpenter.local.cluster import LocalCluster
+from karpenter.kube.verbs import MergePatch, Selection
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.virtual import VirtualClock
 
 HERE = Selection(namespace="default")
 

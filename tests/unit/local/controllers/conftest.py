@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.base.aio.virtual import VirtualLoop
+from karpenter_local.virtual import VirtualLoop
 
 
 def pytest_asyncio_loop_factories(

@@ -6,8 +6,8 @@ import pytest
 
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from karpenter.api.wire import convert
-from karpenter.local.controllers import binding
-from karpenter.local.controllers.binding import Next
+from karpenter_local.controllers import binding
+from karpenter_local.controllers.binding import Next
 
 
 def claim(**more: Any) -> PersistentVolumeClaim:

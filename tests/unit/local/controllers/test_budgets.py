@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
+from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.pod import Pod
-from karpenter.api.policy import PodDisruptionBudget
 from karpenter.api.wire import convert
-from karpenter.local.controllers.budgets import count, is_current, status
-
-from .objects import NOW, at, pod
+from karpenter_local.controllers.budgets import count, is_current, status
+from tests.unit.local.controllers.objects import NOW, at, pod
 
 
 def budget(*, status: dict[str, Any] | None = None, **spec: Any) -> PodDisruptionBudget:

@@ -8,9 +8,8 @@ import pytest
 
 from karpenter.base.cron import parse_cron
 from karpenter.kube.target import Plain
-from karpenter.local.controllers import cron_plan
-
-from .objects import NOW, at, workload
+from karpenter_local.controllers import cron_plan
+from tests.unit.local.controllers.objects import NOW, at, workload
 
 UTC_ZONE = ZoneInfo("UTC")
 

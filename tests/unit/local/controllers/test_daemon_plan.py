@@ -8,7 +8,7 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
 from karpenter.kube.target import Plain
-from karpenter.local.controllers.daemon_plan import (
+from karpenter_local.controllers.daemon_plan import (
     Daemon,
     Fit,
     Rollout,
@@ -19,9 +19,8 @@ from karpenter.local.controllers.daemon_plan import (
     rollout_of,
     status,
 )
-from karpenter.local.controllers.history import HASH
-
-from .objects import NOW, pod, workload
+from karpenter_local.controllers.history import HASH
+from tests.unit.local.controllers.objects import NOW, pod, workload
 
 HERE, STAYS, AWAY = Fit(True, True), Fit(False, True), Fit(False, False)
 ROLLING = Rollout(surge=0, unavailable=1, rolling=True, min_ready=0)

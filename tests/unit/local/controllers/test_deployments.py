@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from karpenter.kube.target import Plain
-from karpenter.local.controllers import deployment_status, templates
-from karpenter.local.controllers.deployment_sets import (
+from karpenter_local.controllers import deployment_status, templates
+from karpenter_local.controllers.deployment_sets import (
     DESIRED,
     MOST,
     REVISION,
@@ -17,9 +17,8 @@ from karpenter.local.controllers.deployment_sets import (
     next_revision,
     revision_of,
 )
-from karpenter.local.controllers.rollout import Limits, limits
-
-from .objects import NOW, at, workload
+from karpenter_local.controllers.rollout import Limits, limits
+from tests.unit.local.controllers.objects import NOW, at, workload
 
 
 def replica_set(

@@ -3,7 +3,7 @@
 import pytest
 
 from karpenter.kube.target import Plain
-from karpenter.local.controllers.history import (
+from karpenter_local.controllers.history import (
     HASH,
     data_of,
     find_present,
@@ -11,8 +11,7 @@ from karpenter.local.controllers.history import (
     superfluous,
     template_of,
 )
-
-from .objects import workload
+from tests.unit.local.controllers.objects import workload
 
 
 def revision(number: int, owner: Plain) -> Plain:

@@ -6,10 +6,9 @@ import pytest
 
 from karpenter.api.pod import Pod
 from karpenter.kube.target import Plain
-from karpenter.local.controllers import job_plan
-from karpenter.local.controllers.job_plan import FINALIZER, INDEX, Verdict, parse_indexes, render_indexes
-
-from .objects import NOW, at, pod, workload
+from karpenter_local.controllers import job_plan
+from karpenter_local.controllers.job_plan import FINALIZER, INDEX, Verdict, parse_indexes, render_indexes
+from tests.unit.local.controllers.objects import NOW, at, pod, workload
 
 
 def job(*, status: dict[str, Any] | None = None, **spec: Any) -> Plain:

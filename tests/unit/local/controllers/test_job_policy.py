@@ -6,12 +6,11 @@ import msgspec
 import pytest
 
 from karpenter.api.pod import Pod, PodStatus
-from karpenter.local.controllers import job_plan
-from karpenter.local.controllers.job_plan import Verdict
-from karpenter.local.controllers.job_policy import Match, match
-
-from .objects import NOW
-from .test_job_plan import job, run
+from karpenter_local.controllers import job_plan
+from karpenter_local.controllers.job_plan import Verdict
+from karpenter_local.controllers.job_policy import Match, match
+from tests.unit.local.controllers.objects import NOW
+from tests.unit.local.controllers.test_job_plan import job, run
 
 CODE = "Container c{} for pod default/a failed with exit code {}"
 ONE = {"operator": "In", "values": [1]}

@@ -7,12 +7,11 @@ import pytest
 
 from karpenter.api.cluster import Lease
 from karpenter.api.node import Node, Taint
-from karpenter.api.placement import Toleration
+from karpenter.api.pod import Toleration
 from karpenter.api.wire import convert
-from karpenter.local.controllers import node_health
-from karpenter.local.controllers.evictions import must_leave_at
-
-from .objects import NOW, at
+from karpenter_local.controllers import node_health
+from karpenter_local.controllers.evictions import must_leave_at
+from tests.unit.local.controllers.objects import NOW, at
 
 
 def node(*, ready: str | None = "True", taints: Any = (), heartbeat: float = 0, **more: Any) -> Node:

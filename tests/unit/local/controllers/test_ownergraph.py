@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from karpenter.api.meta import OwnerReference
-from karpenter.local.controllers.ownergraph import (
+from karpenter_local.controllers.ownergraph import (
     FOREGROUND,
     ORPHAN,
     Delete,

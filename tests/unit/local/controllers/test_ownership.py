@@ -1,11 +1,10 @@
 """Who is managed, adopted and let go."""
 
-from karpenter.local.controllers import plain
-from karpenter.local.controllers.ephemeral import claims_for
-from karpenter.local.controllers.namespaces import leftover_conditions
-from karpenter.local.controllers.ownership import sort_plain, sort_pods
-
-from .objects import at, pod, workload
+from karpenter_local.controllers import plain
+from karpenter_local.controllers.ephemeral import claims_for
+from karpenter_local.controllers.namespaces import leftover_conditions
+from karpenter_local.controllers.ownership import sort_plain, sort_pods
+from tests.unit.local.controllers.objects import at, pod, workload
 
 LABELS = {"app": "web"}
 

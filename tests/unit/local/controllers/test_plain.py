@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from karpenter.local.controllers import conditions, plain
-from karpenter.local.controllers.loop import RACE, Pace
-
-from .objects import NOW, at, workload
+from karpenter_local.controllers import conditions, plain
+from karpenter_local.controllers.loop import RACE, Pace
+from tests.unit.local.controllers.objects import NOW, at, workload
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@
 import pytest
 
 from karpenter.api.pod import Pod
-from karpenter.local.controllers import pods
-
-from .objects import NOW, pod, workload
+from karpenter_local.controllers import pods
+from tests.unit.local.controllers.objects import NOW, pod, workload
 
 
 @pytest.mark.parametrize(

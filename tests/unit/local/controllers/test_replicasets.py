@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from karpenter.api.pod import Pod
-from karpenter.local.controllers.replicasets import BURST, change, status, wanted
-
-from .objects import NOW, at, pod, workload
+from karpenter_local.controllers.replicasets import BURST, change, status, wanted
+from tests.unit.local.controllers.objects import NOW, at, pod, workload
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.local.controllers.rollout import (
+from karpenter_local.controllers.rollout import (
     Limits,
     Replicas,
     Sizes,
@@ -17,8 +17,7 @@ from karpenter.local.controllers.rollout import (
     share,
     shrink,
 )
-
-from .objects import NOW
+from tests.unit.local.controllers.objects import NOW
 
 
 def replicas(

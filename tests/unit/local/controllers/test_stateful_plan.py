@@ -6,8 +6,8 @@ import pytest
 
 from karpenter.api.pod import Pod
 from karpenter.kube.target import Plain
-from karpenter.local.controllers.history import HASH, new_revision
-from karpenter.local.controllers.stateful_plan import (
+from karpenter_local.controllers.history import HASH, new_revision
+from karpenter_local.controllers.stateful_plan import (
     POD_INDEX,
     POD_NAME,
     by_ordinal,
@@ -19,8 +19,7 @@ from karpenter.local.controllers.stateful_plan import (
     status,
     wish_of,
 )
-
-from .objects import NOW, pod, workload
+from tests.unit.local.controllers.objects import NOW, pod, workload
 
 
 def db(number: int, *, revision: str = "new", **more: Any) -> Pod:

@@ -10,8 +10,7 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from karpenter.kube.target import Plain
-
-from .clusters import Small, small_cluster, template
+from tests.unit.local.controllers.clusters import Small, small_cluster, template
 
 ZONE = "topology.kubernetes.io/zone"
 

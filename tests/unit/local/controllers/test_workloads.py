@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.api.policy import PodDisruptionBudget
 from karpenter.api.storage import PersistentVolumeClaim
-from karpenter.kube.patch import MergePatch
-from karpenter.local.controllers import templates
-from karpenter.local.controllers.informers import (
+from karpenter.kube.verbs import MergePatch
+from karpenter_local.controllers import templates
+from karpenter_local.controllers.informers import (
     CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -22,8 +22,7 @@ from karpenter.local.controllers.informers import (
     SERVICE_ACCOUNTS,
     STATEFUL_SETS,
 )
-
-from .clusters import Small, small_cluster, template, workload
+from tests.unit.local.controllers.clusters import Small, small_cluster, template, workload
 
 if TYPE_CHECKING:
     from karpenter.kube.target import Plain

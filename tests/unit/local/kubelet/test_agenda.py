@@ -2,7 +2,7 @@
 
 import asyncio
 
-from karpenter.local.kubelet.agenda import Agenda
+from karpenter_local.kubelet.agenda import Agenda
 
 
 def test_in_order() -> None:

@@ -10,12 +10,12 @@ from karpenter.api.cluster import Event, Lease
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.storage import CSINode
-from karpenter.base.aio.virtual import VirtualClock
 from karpenter.kube.errors import NotFound
-from karpenter.local.cluster import LocalCluster
-from karpenter.local.kubelet.fleet import UnknownNode
-from karpenter.local.kubelet.script import Habits
-from karpenter.local.kubelet.settings import Settings
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.kubelet.fleet import UnknownNode
+from karpenter_local.kubelet.script import Habits
+from karpenter_local.kubelet.settings import Settings
+from karpenter_local.virtual import VirtualClock
 
 STEADY = Settings(habits=Habits(variation=0.0), narrate=True)
 

@@ -8,11 +8,11 @@ import pytest
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
-from karpenter.local.kubelet import machine, status
-from karpenter.local.kubelet.entry import shortage
-from karpenter.local.kubelet.script import Habits, script_for, variation
-from karpenter.local.kubelet.settings import Settings
-from karpenter.local.kubelet.static import MIRROR, mirror_of
+from karpenter_local.kubelet import machine, status
+from karpenter_local.kubelet.entry import shortage
+from karpenter_local.kubelet.script import Habits, script_for, variation
+from karpenter_local.kubelet.settings import Settings
+from karpenter_local.kubelet.static import MIRROR, mirror_of
 
 NOW = datetime(2025, 1, 1, 12, 0, tzinfo=UTC)
 PLACE = status.Place("10.0.0.1", "10.1.0.1")

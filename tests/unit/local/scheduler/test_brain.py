@@ -6,10 +6,9 @@ import msgspec
 import pytest
 
 from karpenter.api.pod import Pod
-from karpenter.local.scheduler.brain import ALL, Brain, Unplaced
-from karpenter.local.scheduler.place import Placed
-
-from .worlds import affinity, near, node, pod
+from karpenter_local.scheduler.brain import ALL, Brain, Unplaced
+from karpenter_local.scheduler.place import Placed
+from tests.unit.local.scheduler.worlds import affinity, near, node, pod
 
 
 @pytest.fixture

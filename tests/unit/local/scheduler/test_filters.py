@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from karpenter.api.pod import Pod
-from karpenter.local.scheduler.supply import Supply
-
-from .worlds import HOSTNAME, ZONE, World, affinity, near, node, pod, spread
+from karpenter_local.scheduler.supply import Supply
+from tests.unit.local.scheduler.worlds import HOSTNAME, ZONE, World, affinity, near, node, pod, spread
 
 TAINT = {"key": "team", "value": "red", "effect": "NoSchedule"}
 ARM = {"matchExpressions": [{"key": "arch", "operator": "In", "values": ["arm"]}]}

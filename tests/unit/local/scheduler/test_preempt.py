@@ -9,11 +9,10 @@ import pytest
 from karpenter.api.meta import LabelSelector
 from karpenter.api.pod import Pod, PodStatus
 from karpenter.core.model.selectors import parse_selector
-from karpenter.local.scheduler.judge import Refused
-from karpenter.local.scheduler.place import Placed, place
-from karpenter.local.scheduler.preempt import Budget, Situation, Victims, preempt
-
-from .worlds import World, affinity, near, node, pod
+from karpenter_local.scheduler.judge import Refused
+from karpenter_local.scheduler.place import Placed, place
+from karpenter_local.scheduler.preempt import Budget, Situation, Victims, preempt
+from tests.unit.local.scheduler.worlds import World, affinity, near, node, pod
 
 
 def ranked(name: str, priority: int, *, cpu: str = "2", hour: int = 0, **more: Any) -> Pod:

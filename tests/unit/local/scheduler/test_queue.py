@@ -2,8 +2,8 @@
 
 import pytest
 
-from karpenter.local.scheduler.queue import LONGEST_PARKED, Queue
-from karpenter.local.scheduler.reasons import Filter
+from karpenter_local.scheduler.queue import LONGEST_PARKED, Queue
+from karpenter_local.scheduler.reasons import Filter
 
 ROOM = frozenset({Filter.RESOURCES})
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karpenter.local.scheduler import reasons
+from karpenter_local.scheduler import reasons
 
 
 @pytest.mark.parametrize(

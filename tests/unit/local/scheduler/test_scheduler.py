@@ -10,15 +10,14 @@ from karpenter.api.cluster import Event, Namespace, Service
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.storage import CSINode, PersistentVolumeClaim, StorageClass
-from karpenter.base.aio.virtual import VirtualClock
-from karpenter.kube.patch import MergePatch
 from karpenter.kube.target import untyped
-from karpenter.local.cluster import LocalCluster
-from karpenter.local.scheduler.follow import helped_by
-from karpenter.local.scheduler.place import Placed
-from karpenter.local.scheduler.reasons import Filter
-
-from .worlds import affinity, near, node
+from karpenter.kube.verbs import MergePatch
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.scheduler.follow import helped_by
+from karpenter_local.scheduler.place import Placed
+from karpenter_local.scheduler.reasons import Filter
+from karpenter_local.virtual import VirtualClock
+from tests.unit.local.scheduler.worlds import affinity, near, node
 
 PRIORITIES = untyped("scheduling.k8s.io/v1", "priorityclasses", kind="PriorityClass", namespaced=False)
 

@@ -6,8 +6,7 @@ import pytest
 
 from karpenter.api.meta import LabelSelector
 from karpenter.api.pod import Pod
-
-from .worlds import HOSTNAME, World, affinity, near, node, pod, spread
+from tests.unit.local.scheduler.worlds import HOSTNAME, World, affinity, near, node, pod, spread
 
 
 def prefer(weight: int, label: str) -> dict[str, Any]:

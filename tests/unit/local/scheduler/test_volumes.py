@@ -7,9 +7,8 @@ import pytest
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from karpenter.api.wire import convert
-from karpenter.local.scheduler.place import Placed
-
-from .worlds import ZONE, World, node, pod
+from karpenter_local.scheduler.place import Placed
+from tests.unit.local.scheduler.worlds import ZONE, World, node, pod
 
 DRIVER = "ebs.csi.aws.com"
 

@@ -5,13 +5,13 @@ from typing import Any
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
-from karpenter.local.scheduler import reasons
-from karpenter.local.scheduler.brain import claims_of
-from karpenter.local.scheduler.demand import Demand, Demands
-from karpenter.local.scheduler.judge import Refused, feasible
-from karpenter.local.scheduler.place import Placed, place
-from karpenter.local.scheduler.supply import Supply, supply_of
-from karpenter.local.scheduler.table import Occupant, Table
+from karpenter_local.scheduler import reasons
+from karpenter_local.scheduler.brain import claims_of
+from karpenter_local.scheduler.demand import Demand, Demands
+from karpenter_local.scheduler.judge import Refused, feasible
+from karpenter_local.scheduler.place import Placed, place
+from karpenter_local.scheduler.supply import Supply, supply_of
+from karpenter_local.scheduler.table import Occupant, Table
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.local.aws.account import Call
+from karpenter_local.aws.account import Call
 from tests.unit.cloud.aws.policy.evaluator import Request
 
 if TYPE_CHECKING:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from karpenter.cloud.aws.assembly import Assembled
-from karpenter.cloud.aws.chores.claims import TaggingCare
-from karpenter.cloud.aws.chores.class_gauges import ClassGauges
-from karpenter.cloud.aws.chores.collecting import ProfileCollection, TemplateCollection
-from karpenter.cloud.aws.chores.node_classes import NodeClassCare
-from karpenter.cloud.aws.chores.refreshing import refresh_prices
-from karpenter.cloud.aws.interruption.health import Health
-from karpenter.cloud.aws.interruption.roster import Roster
+from karpenter.cloud.aws.garbagecollection import ProfileCollection, TemplateCollection
+from karpenter.cloud.aws.interruption.controller import Roster
+from karpenter.cloud.aws.interruption.instancestatus import Health
+from karpenter.cloud.aws.nodeclass.controller import NodeClassCare
+from karpenter.cloud.aws.nodeclass.metrics import ClassGauges
+from karpenter.cloud.aws.operator import Assembled
 from karpenter.cloud.aws.policy import Place, policies
-from karpenter.cloud.interface import Machine
-from tests.unit.cloud.aws.chores.test_node_classes import kept
+from karpenter.cloud.aws.refresh import refresh_prices
+from karpenter.cloud.aws.tagging import TaggingCare
+from karpenter.cloud.cloudprovider import Machine
 from tests.unit.cloud.aws.interruption.test_messages import of_state
+from tests.unit.cloud.aws.nodeclass.test_controller import kept
 from tests.unit.cloud.aws.policy.authorizing import Authorized, Gate
 from tests.unit.cloud.aws.policy.evaluator import granted, uses
 from tests.unit.cloud.aws.scripted import launched, seen

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, ZONE
-from karpenter.cloud.catalogs.ec2.refresh import refresh
-from karpenter.cloud.catalogs.ec2.session import RefreshFailed, pricing_region
+from karpenter.cloud.catalogs.ec2.refresh import RefreshFailed, pricing_region, refresh
 from tests.unit.cloud.catalogs.ec2.small_region import product, small_region
 
 if TYPE_CHECKING:

@@ -9,23 +9,21 @@ from typing import Any
 
 import pytest
 
-from karpenter.api.ec2.machine import BlockDevice, BlockDeviceMapping
+from karpenter.api.ec2nodeclass import BlockDevice, BlockDeviceMapping
 from karpenter.api.labels import ARM64
 from karpenter.api.node import Taint
-from karpenter.cloud.aws.families import family_of
-from karpenter.cloud.aws.kubelet.subset import KubeletSubset
-from karpenter.cloud.aws.types.amounts import amounts_of, settle
-from karpenter.cloud.aws.types.sold import SoldType
-from karpenter.cloud.aws.types.traits import Traits
-from karpenter.cloud.aws.userdata.bootstrap import Bootstrap
-from karpenter.cloud.aws.userdata.rendering import render_user_data
-from karpenter.cloud.catalogs.ec2.data import load_data
-from karpenter.cloud.catalogs.ec2.facts import InstanceFacts
+from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
+from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
+from karpenter.cloud.aws.amifamily.family import family_of
+from karpenter.cloud.aws.instancetype.instancetype import SoldType, Traits
+from karpenter.cloud.aws.instancetype.types import amounts_of, settle
+from karpenter.cloud.aws.kubelet.expressions import KubeletSubset
+from karpenter.cloud.catalogs.ec2.data import InstanceFacts, load_data
 from karpenter.core.model.resources import Resources
-from karpenter.local.aws.boot.amounts import allocatable, capacity
-from karpenter.local.aws.boot.hardware import Hardware
-from karpenter.local.aws.boot.images import read_user_data, system_of
-from karpenter.local.aws.boot.told import CannotJoin, Told
+from karpenter_local.aws.boot.amounts import allocatable, capacity
+from karpenter_local.aws.boot.hardware import Hardware
+from karpenter_local.aws.boot.images import read_user_data, system_of
+from karpenter_local.aws.boot.told import CannotJoin, Told
 
 IMAGES = {
     "AL2": "amazon-eks-node-1.30-v20240807",

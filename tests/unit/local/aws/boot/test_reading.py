@@ -3,9 +3,9 @@
 import pytest
 
 from karpenter.api.node import Taint
-from karpenter.local.aws.boot.images import AL2, AL2023, BOTTLEROCKET, System, read_user_data, system_of
-from karpenter.local.aws.boot.node import check_labels
-from karpenter.local.aws.boot.told import CannotJoin, Told
+from karpenter_local.aws.boot.images import AL2, AL2023, BOTTLEROCKET, System, read_user_data, system_of
+from karpenter_local.aws.boot.node import check_labels
+from karpenter_local.aws.boot.told import CannotJoin, Told
 
 CALL = "/etc/eks/bootstrap.sh"
 WINDOWS = System(name="Windows Server 2022 Datacenter", windows_build="10.0.20348")

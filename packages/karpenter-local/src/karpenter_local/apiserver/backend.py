@@ -1,0 +1,209 @@
+"""
+What every verb works with: the store, the kinds served, the clock and the dice.
+
+Ids and random name suffixes come from one seeded source, so that the same seed and the same requests give
+the same cluster, byte for byte. The ways in which built-in and custom kinds differ meet here, so that verbs
+need not ask which is which.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import TYPE_CHECKING
+
+from karpenter_local.apiserver import authorization, conversion, fields, incoming, strategies
+from karpenter_local.apiserver.admission import Admission
+from karpenter_local.apiserver.custom import incoming as custom
+from karpenter_local.apiserver.custom import lifecycle
+from karpenter_local.apiserver.custom.definition import TABLE as DEFINITIONS
+from karpenter_local.apiserver.custom.strategy import CustomStrategy
+from karpenter_local.apiserver.entry import key_of
+from karpenter_local.apiserver.managed.tracker import Tracker
+from karpenter_local.apiserver.metadata import stamp
+from karpenter_local.apiserver.resources import Registry
+from karpenter_local.apiserver.tables import registry as tables
+from karpenter_local.apiserver.tables.view import Table
+from karpenter_local.apiserver.writing import Intent, create
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karpenter.base.clock import Clock
+    from karpenter.kube.transport import Request
+    from karpenter_local.apiserver.access import User
+    from karpenter_local.apiserver.custom.definition import Version
+    from karpenter_local.apiserver.entry import Entry, Object
+    from karpenter_local.apiserver.managed.shapes import Shape
+    from karpenter_local.apiserver.request import Call
+    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.store import Store
+    from karpenter_local.apiserver.strategy import Strategy
+    from karpenter_local.apiserver.views import View
+
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, no look-alikes: as the API server does
+_SUFFIX_LENGTH = 5
+_LONGEST_GENERATED = 63
+
+
+class Backend:
+    """The state of a server, shared by its verbs."""
+
+    def __init__(self, *, store: Store, clock: Clock, seed: int | None = None) -> None:
+        self.store = store
+        self.clock = clock
+        self.registry = Registry()
+        self.admission = Admission(store)
+        self.owners = Tracker(self.now, self._custom_shape)
+        self.documents: dict[tuple[str, str], tuple[object, bytes]] = {}
+        """OpenAPI documents made so far, each with what it was made from."""
+        dealt = (
+            None if seed is None else f"{seed}/{store.revision}"
+        )  # a restart must not deal the same ids again
+        self._dice = random.Random(dealt)  # noqa: S311  names and ids, not secrets
+        self._versions: dict[str, list[Version]] = {}
+        self._by_resource: dict[tuple[str, str, str], Version] = {}
+        for resource in self.registry:
+            store.table(resource.table)
+            if (reader := fields.built_in(resource.table)) is not None:
+                store.select_by(resource.table, reader)
+        for entry in tuple(store.table(DEFINITIONS).entries.values()):
+            lifecycle.accept(self, entry)
+
+    def now(self) -> str:
+        """Return the time as objects carry it, to the second."""
+        return stamp(self.clock.now())
+
+    def new_uid(self) -> str:
+        """Return a fresh uid."""
+        return str(uuid.UUID(int=self._dice.getrandbits(128), version=4))
+
+    def generate(self, prefix: str) -> str:
+        """Return a fresh name that begins with `prefix`."""
+        suffix = "".join(self._dice.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
+        return prefix[: _LONGEST_GENERATED - _SUFFIX_LENGTH] + suffix
+
+    def entry(self, resource: Resource, namespace: str, name: str) -> Entry | None:
+        """Return what is stored."""
+        return self.store.get(resource.table, key_of(namespace, name))
+
+    def read(self, table: str, namespace: str, name: str) -> Object | None:
+        """Return a private copy of an object, or None."""
+        entry = self.store.get(table, key_of(namespace, name))
+        return None if entry is None else entry.object()
+
+    def user(self, request: Request) -> User:
+        """Return on whose behalf a request is made."""
+        return authorization.user_of(request)
+
+    def strategy(self, resource: Resource) -> Strategy:
+        """Return how objects of this kind are written."""
+        if resource.custom:
+            return CustomStrategy(self.version(resource))
+        return strategies.BUILT_IN[resource.table]
+
+    def version(self, resource: Resource) -> Version:
+        """Return what defines a custom kind."""
+        return self._by_resource[resource.group, resource.version, resource.plural]
+
+    def versions(self) -> Sequence[Version]:
+        """Return every served version of every custom kind."""
+        return tuple(version for version in self._by_resource.values() if version.served)
+
+    def versions_of(self, definition: str) -> Sequence[Version]:
+        """Return every version of one custom kind."""
+        return self._versions.get(definition, ())
+
+    def kept(self, resource: Resource) -> Resource:
+        """Return the version of the kind in which objects are stored."""
+        if resource.stored:
+            return resource
+        if resource.custom:
+            return next(v.resource for v in self._versions[resource.table] if v.resource.stored)
+        found = self.registry.find("", "v1", resource.plural)  # the two faces of Event
+        assert found is not None, resource.plural
+        return found
+
+    def incoming(self, call: Call, value: Object, repeated: tuple[str, ...]) -> tuple[Object, list[str]]:
+        """Return a body as it is stored, and warnings about it."""
+        if call.resource.custom:
+            stored = self.version(self.kept(call.resource))
+            return custom.custom(call, self.version(call.resource), stored, value, repeated)
+        return incoming.built_in(call, value, repeated)
+
+    def configuration(self, call: Call, value: Object, repeated: tuple[str, ...]) -> tuple[Object, list[str]]:
+        """Return the body of an apply with nothing filled in, and warnings about it."""
+        if call.resource.custom:
+            return custom.configuration(call, self.version(call.resource), value, repeated)
+        return incoming.configuration(call, value, repeated)
+
+    def normal(self, resource: Resource, value: Object) -> Object:
+        """Return an object in the form in which it is stored."""
+        if resource.custom:
+            return custom.normal(self.version(resource), value)
+        return incoming.normal(resource, value)
+
+    def outgoing(self, resource: Resource, value: Object) -> Object:
+        """Return a stored object in the version of `resource`."""
+        return conversion.from_stored(resource, value)
+
+    def table_view(self, call: Call) -> View:
+        """Return the view that shows objects as rows of a table."""
+        resource = call.resource
+        columns = self.version(resource).columns if resource.custom else tables.built_in(resource.table)
+        return Table(columns, self.clock.now, call.request.parameter("includeObject"))
+
+    def selectable(self, resource: Resource) -> tuple[str, ...]:
+        """Return the fields that a custom kind lets selectors ask for."""
+        return self.version(resource).selectable if resource.custom else ()
+
+    def created(self, resource: Resource, entry: Entry) -> None:
+        """Do what follows from a new object."""
+        self.strategy(resource).after_create(self, entry)
+        self.changed(resource, entry)
+
+    def changed(self, resource: Resource, entry: Entry) -> None:
+        """Do what follows from a new or changed object."""
+        if resource.table == DEFINITIONS:
+            lifecycle.accept(self, entry)
+
+    def removed(self, resource: Resource) -> None:
+        """Do what follows from an object's end."""
+        if resource.custom:
+            lifecycle.object_removed(self, resource.group, resource.plural)
+
+    def serve(self, definition: str, versions: list[Version]) -> None:
+        """Serve the versions of a custom kind, in the place of those of before."""
+        self.unserve(definition)
+        self._versions[definition] = versions
+        for version in versions:
+            resource = version.resource
+            self._by_resource[resource.group, resource.version, resource.plural] = version
+            if version.served:
+                self.registry.add(resource)
+            if resource.stored:
+                self.store.open(resource.table)
+                self.store.select_by(resource.table, fields.reader(version.selectable))
+                self.store.rewrite(resource.table, resource.api_version)
+
+    def unserve(self, definition: str) -> None:
+        """Serve a custom kind no longer."""
+        for version in self._versions.pop(definition, ()):
+            resource = version.resource
+            self.registry.remove(resource)
+            self._by_resource.pop((resource.group, resource.version, resource.plural), None)
+
+    def add_service_account(self, namespace: str) -> None:
+        """Give a namespace its default service account."""
+        accounts = self.registry.find("", "v1", "serviceaccounts")
+        assert accounts is not None
+        create(
+            self,
+            accounts,
+            namespace,
+            {"metadata": {"name": "default"}},
+            Intent(manager="kube-controller-manager"),
+        )
+
+    def _custom_shape(self, resource: Resource) -> Shape:
+        return self.version(resource).shape

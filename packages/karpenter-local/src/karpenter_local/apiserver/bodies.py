@@ -1,0 +1,138 @@
+"""
+Request bodies: from bytes to an object, with the API's refusals for what cannot be read.
+
+Only encodings and the outermost shape are judged here; fields and types are judged against the schema later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import yaml
+
+from karpenter_local.apiserver import duplicates, faults, protobuf
+
+if TYPE_CHECKING:
+    from karpenter.kube.transport import Request
+
+JSON = "application/json"
+YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+ACCEPTED = (JSON, YAML, PROTOBUF)
+
+_EXCERPT = 64
+_TYPE_META = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Unreadable(ValueError):  # noqa: N818  reads as what is the matter
+    """The bytes are not what their content type says."""
+
+
+class Body(msgspec.Struct, frozen=True):
+    """A decoded body, and sentences about the keys that it gave more than once."""
+
+    value: Any
+    repeated: tuple[str, ...] = ()
+
+
+def media_type(header: str) -> str:
+    """Return the bare media type of a content-type header."""
+    return header.partition(";")[0].strip().lower()
+
+
+def read(request: Request, kind: str) -> Body:
+    """Return the body of `request` as an object of `kind`, which only error messages need."""
+    encoding = media_type(request.header("content-type")) or JSON
+    check_size(request)
+    try:
+        if encoding == JSON:
+            body = parse_json(request.body)
+        elif encoding in {YAML, "application/x-yaml", "text/yaml"}:
+            body = parse_yaml(request.body)
+        elif encoding == PROTOBUF:
+            body = Body(protobuf.decode(request.body))
+        else:
+            raise faults.unsupported_media_type(ACCEPTED)
+    except (Unreadable, protobuf.ProtobufError) as error:
+        raise faults.unrecognized(kind, f"{error} ({_shown(request.body)})") from None
+    if body.value is None:
+        return Body({})
+    if not isinstance(body.value, dict):
+        got, shown = json_type(body.value), request.body[:32].hex()
+        why = f"json: cannot unmarshal {got} into Go value of type {_TYPE_META}"
+        raise faults.unrecognized(kind, f"couldn't get version/kind; json parse error: {why} ({shown})")
+    return body
+
+
+def check_size(request: Request) -> None:
+    """Refuse what is larger than any object may be."""
+    if len(request.body) > faults.MAX_BODY:
+        raise faults.too_large()
+
+
+def parse_json(raw: bytes) -> Body:
+    """Return decoded JSON; duplicate keys are looked for only where the bytes allow for them."""
+    try:
+        value = _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Unreadable(f"couldn't get version/kind; json parse error: {_why(raw, error)}") from None
+    if len(_encode(value)) == len(raw):
+        return Body(value)  # nothing was dropped in between
+    return Body(value, duplicates.in_json(raw))
+
+
+def parse_yaml(raw: bytes) -> Body:
+    """Return decoded YAML, which JSON is too."""
+    if raw[:1] == b"{":
+        try:
+            return parse_json(raw)
+        except Unreadable:
+            pass  # YAML in braces is still YAML
+    try:
+        value = yaml.load(raw, Loader=yaml.CSafeLoader)
+        plain = _decode(_encode(value))
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
+        sentence = " ".join(str(error).split())
+        raise Unreadable(f"yaml: {sentence}") from None
+    return Body(plain, duplicates.in_yaml(raw))
+
+
+def json_type(value: Any) -> str:
+    """Return what JSON calls the type of `value`."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "bool"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _why(raw: bytes, error: Exception) -> str:
+    if not raw.strip():
+        return "unexpected end of JSON input"
+    if isinstance(error, msgspec.DecodeError) and "truncated" in str(error):
+        return "unexpected end of JSON input"
+    return f"invalid JSON: {error}"
+
+
+def _shown(raw: bytes) -> str:
+    if not raw:
+        return "<empty>"
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return raw[:_EXCERPT].hex()
+    return text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]} ..."

@@ -1,0 +1,37 @@
+"""Which defaults belong to which built-in kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karpenter_local.apiserver.defaults import others, pods, storage, workloads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DEFAULTS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "pods": pods.pod,
+    "podtemplates": workloads.pod_template,
+    "replicationcontrollers": workloads.replication_controller,
+    "deployments.apps": workloads.deployment,
+    "replicasets.apps": workloads.replica_set,
+    "statefulsets.apps": workloads.stateful_set,
+    "daemonsets.apps": workloads.daemon_set,
+    "jobs.batch": workloads.job,
+    "cronjobs.batch": workloads.cron_job,
+    "persistentvolumeclaims": storage.claim,
+    "persistentvolumes": storage.volume,
+    "storageclasses.storage.k8s.io": storage.storage_class,
+    "csidrivers.storage.k8s.io": storage.csi_driver,
+    "services": others.service,
+    "secrets": others.secret,
+    "endpoints": others.endpoints,
+    "endpointslices.discovery.k8s.io": others.endpoint_slice,
+    "rolebindings.rbac.authorization.k8s.io": others.role_binding,
+    "clusterrolebindings.rbac.authorization.k8s.io": others.role_binding,
+    "priorityclasses.scheduling.k8s.io": others.priority_class,
+    "limitranges": others.limit_range,
+    "resourceclaims.resource.k8s.io": others.resource_claim,
+    "resourceclaimtemplates.resource.k8s.io": others.resource_claim_template,
+    "customresourcedefinitions.apiextensions.k8s.io": others.definition,
+}

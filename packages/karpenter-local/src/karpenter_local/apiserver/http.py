@@ -1,0 +1,161 @@
+"""
+The server on a port: TLS on loopback, a bearer token, and nothing else between sockets and
+:class:`.server.Server`.
+
+Watch events that are ready together are written together. A client that stops reading is dropped after a
+while; until then it costs one blocked task and no memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hmac
+import secrets
+import ssl
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote_plus
+
+from aiohttp import web
+
+from karpenter.kube.transport import Request
+from karpenter_local.apiserver import faults
+from karpenter_local.apiserver.certificates import generate
+from karpenter_local.apiserver.presenting import refuse
+from karpenter_local.apiserver.verbs.watching import Watch
+
+if TYPE_CHECKING:
+    from karpenter.kube.transport import Pairs, Response
+    from karpenter_local.apiserver.certificates import Certificates
+    from karpenter_local.apiserver.server import Server
+
+HOST = "127.0.0.1"
+_KEPT_HEADERS = ("accept", "content-type", "user-agent", "impersonate-user")
+_WORTH_PACKING = 128 * 1024
+"""Bytes from which on a body is compressed for clients that can unpack it."""
+
+_STUCK_AFTER = 60.0
+"""Seconds for which a write may wait for a client that does not read."""
+
+_PATIENCE = 0.5
+"""Seconds for which the end waits for requests under way. Watches never end by themselves."""
+
+
+class HttpFront:
+    """Listens, authenticates, and hands over."""
+
+    def __init__(
+        self, server: Server, *, token: str | None = None, certificates: Certificates | None = None
+    ) -> None:
+        self.server = server
+        self.token = token or secrets.token_urlsafe(32)
+        self.certificates = certificates or generate()
+        self.url = ""
+        self._runner: web.ServerRunner | None = None
+
+    async def start(self, port: int = 0) -> str:
+        """Begin to listen on loopback; return the URL."""
+        low_level = web.Server(self._serve, handler_cancellation=True, access_log=None)
+        self._runner = web.ServerRunner(low_level, handle_signals=False, shutdown_timeout=_PATIENCE)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, HOST, port, ssl_context=_context(self.certificates), backlog=1024)
+        await site.start()
+        bound = self._runner.addresses[0]
+        self.url = f"https://{HOST}:{bound[1]}"
+        return self.url
+
+    async def stop(self) -> None:
+        """Stop listening and end every connection."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        if not self._knows(incoming.headers.get("authorization", "")):
+            return _answer(refuse(faults.unauthorized()))
+        body = await _read(incoming)
+        if body is None:
+            return _answer(refuse(faults.too_large()))
+        headers = [(key, incoming.headers[key]) for key in _KEPT_HEADERS if key in incoming.headers]
+        headers += [
+            ("impersonate-group", group) for group in incoming.headers.getall("impersonate-group", ())
+        ]
+        request = Request(
+            method=incoming.method,
+            path=incoming.rel_url.raw_path,
+            query=_query(incoming.rel_url.raw_query_string),
+            headers=tuple(headers),
+            body=body,
+        )
+        answer = await self.server.answer(request)
+        if isinstance(answer, Watch):
+            return await _stream(incoming, answer)
+        outgoing = _answer(answer)
+        if len(answer.body) > _WORTH_PACKING and "gzip" in incoming.headers.get("accept-encoding", ""):
+            outgoing.body = await asyncio.to_thread(gzip.compress, answer.body, 1, mtime=0)
+            outgoing.headers["content-encoding"] = "gzip"
+        return outgoing
+
+    def _knows(self, header: str) -> bool:
+        scheme, _, given = header.partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.token.encode())
+
+
+def _query(text: str) -> Pairs:
+    if not text:
+        return ()
+    pairs = (item.partition("=") for item in text.split("&") if item)
+    return tuple((unquote_plus(key), unquote_plus(value)) for key, _, value in pairs)
+
+
+async def _read(incoming: web.BaseRequest) -> bytes | None:
+    """Return the body, or None when it is larger than any may be."""
+    if not incoming.body_exists:
+        return b""
+    if (incoming.content_length or 0) > faults.MAX_BODY:
+        return None
+    body = bytearray()
+    async for chunk in incoming.content.iter_any():
+        body += chunk
+        if len(body) > faults.MAX_BODY:
+            return None
+    return bytes(body)
+
+
+def _answer(response: Response) -> web.Response:
+    outgoing = web.Response(status=response.status, body=response.body)
+    for key, value in response.headers:
+        outgoing.headers.add(key, value)
+    return outgoing
+
+
+async def _stream(incoming: web.BaseRequest, watch: Watch) -> web.StreamResponse:
+    outgoing = web.StreamResponse(headers={"content-type": "application/json"})
+    outgoing.enable_chunked_encoding()
+    await outgoing.prepare(incoming)
+    batches = watch.batches()
+    try:
+        async for batch in batches:
+            async with asyncio.timeout(_STUCK_AFTER):
+                await outgoing.write(b"\n".join((*batch, b"")))
+        await outgoing.write_eof()
+    except (ConnectionError, TimeoutError):
+        outgoing.force_close()
+        if incoming.transport is not None:
+            incoming.transport.abort()
+    finally:
+        await batches.aclose()
+    return outgoing
+
+
+def _context(certificates: Certificates) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    with tempfile.TemporaryDirectory() as folder:
+        chain, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
+        chain.write_bytes(certificates.certificate)
+        key.write_bytes(certificates.key)
+        context.load_cert_chain(chain, key)
+    return context

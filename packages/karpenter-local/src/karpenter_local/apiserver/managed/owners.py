@@ -1,0 +1,191 @@
+"""
+The rules of ownership: what an update takes over, and what an apply may and may not do.
+
+An update owns what it changed, and takes it from whoever had it. An apply owns what it says; where that
+changes a value that another manager owns, it is refused with the list of conflicts, unless forced. What an
+applier said before and says no more is removed, unless someone else owns it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from karpenter_local.apiserver.managed import entries, sets
+from karpenter_local.apiserver.managed.compare import compare, fields_of
+from karpenter_local.apiserver.managed.entries import UPDATE, Key, Managed
+from karpenter_local.apiserver.managed.merge import merge
+from karpenter_local.apiserver.managed.prune import prune
+from karpenter_local.apiserver.managed.sets import Set
+from karpenter_local.apiserver.managed.shapes import Shape
+
+if TYPE_CHECKING:
+    from karpenter_local.apiserver.entry import Object
+    from karpenter_local.apiserver.managed.compare import Comparison
+    from karpenter_local.apiserver.managed.entries import Managers
+
+_NEVER_OWNED: Set = {
+    "f:apiVersion": {},
+    "f:kind": {},
+    "f:metadata": {
+        ".": {},
+        "f:name": {},
+        "f:namespace": {},
+        "f:uid": {},
+        "f:selfLink": {},
+        "f:generation": {},
+        "f:creationTimestamp": {},
+        "f:resourceVersion": {},
+        "f:managedFields": {},
+        "f:clusterName": {},
+    },
+}
+BEFORE_APPLY = "before-first-apply"
+
+
+class Conflicts(Exception):  # noqa: N818  what the API calls them
+    """An apply would change fields of others: pairs of a manager's description and a field."""
+
+    def __init__(self, causes: list[tuple[str, str]]) -> None:
+        super().__init__(f"{len(causes)} fields have other owners")
+        self.causes = causes
+
+
+class Write(msgspec.Struct, frozen=True, kw_only=True):
+    """Who writes, when, how the object is taken apart, and what this way of writing can never own."""
+
+    key: Key
+    now: str
+    shape: Shape
+    ignored: Set
+
+    def own(self, fields: Set) -> Set:
+        """Return what of `fields` can be owned: not identity, and not what this write cannot touch."""
+        return sets.without(sets.difference(fields, _NEVER_OWNED), self.ignored)
+
+
+def after_create(value: Object, blank: Object, write: Write) -> list[Any]:
+    """Return the managed fields of a new object: everything that is not in a blank one is its creator's."""
+    found = compare(blank, value, write.shape)
+    fields = write.own(found.touched)
+    given = value["metadata"].get("managedFields")
+    managers: Managers = {} if _is_reset(given) else entries.read(given)
+    for other in managers.values():
+        other.fields = sets.difference(other.fields, fields)
+    if fields:
+        mine = managers.get(write.key)
+        managers[write.key] = Managed(sets.union(mine.fields, fields) if mine else fields, write.now)
+    return entries.write(managers)
+
+
+def after_update(value: Object, before: Object, write: Write) -> list[Any] | None:
+    """Return the managed fields after an update; None leaves an object without any as it is."""
+    given = value["metadata"].get("managedFields")
+    was = before["metadata"].get("managedFields")
+    if _is_reset(given):
+        return []
+    if not was and not given:
+        return None
+    managers = entries.read(given or was)
+    found = compare(_bare(before), _bare(value), write.shape)
+    touched = write.own(found.touched)
+    for other in managers.values():
+        other.fields = sets.difference(sets.difference(other.fields, touched), found.removed)
+    if touched:
+        mine = managers.get(write.key)
+        managers[write.key] = Managed(sets.union(mine.fields, touched) if mine else touched, write.now)
+    return entries.write(managers)
+
+
+class Applied:
+    """What an apply comes to: the object, and the managers afterwards."""
+
+    __slots__ = ("managers", "value")
+
+    def __init__(self, value: Object, managers: list[Any]) -> None:
+        self.value = value
+        self.managers = managers
+
+
+def apply(live: Object, given: Object, write: Write, *, force: bool) -> Applied:
+    """Lay a configuration over an object.
+
+    Raises:
+        Conflicts: it would change what others own, and is not forced.
+    """
+    key, shape = write.key, write.shape
+    managers = entries.read(live["metadata"].get("managedFields"))
+    if not managers and live["metadata"].get("resourceVersion"):
+        fields = sets.difference(fields_of(_bare(live), shape), _NEVER_OWNED)
+        managers[Key(UPDATE, BEFORE_APPLY, key.api_version)] = Managed(fields)
+    mine = managers.get(key)
+    last = mine.fields if mine else {}
+    config = _bare(given)
+    fields = write.own(fields_of(config, shape))
+    merged = merge(live, config, shape)
+    others = {other: managed for other, managed in managers.items() if other != key}
+    owned = fields
+    for managed in others.values():
+        owned = sets.union(owned, managed.fields)
+    merged = prune(_bare(merged), shape, last, owned) or {}
+    merged = {"kind": live["kind"], "apiVersion": live["apiVersion"], **merged}
+    merged["metadata"] = {**_identity(live["metadata"]), **(merged.get("metadata") or {})}
+    found = compare(_bare(live), _bare(merged), shape)
+    _settle(others, found, force=force)
+    unchanged = mine is not None and mine.fields == fields and not found
+    others[key] = Managed(fields, mine.time if unchanged and mine else write.now)
+    return Applied(merged, entries.write(others))
+
+
+def _settle(others: Managers, found: Comparison, *, force: bool) -> None:
+    touched = found.touched
+    causes: list[tuple[str, str]] = []
+    for other, managed in others.items():
+        clash = sets.intersection(managed.fields, touched)
+        if clash:
+            causes.extend((describe(other), path) for path in sets.paths(clash))
+            managed.fields = sets.difference(managed.fields, clash)
+        managed.fields = sets.difference(managed.fields, found.removed)
+    if causes and not force:
+        raise Conflicts(sorted(causes))
+
+
+def describe(key: Key) -> str:
+    """Return a manager as conflict messages name it."""
+    text = f'"{key.manager}"'
+    if key.operation == UPDATE:
+        if key.subresource:
+            text += f' with subresource "{key.subresource}"'
+        text += f" using {key.api_version}"
+    elif key.subresource:
+        text += f' with subresource "{key.subresource}"'
+    return text
+
+
+def _is_reset(given: Any) -> bool:
+    return isinstance(given, list) and len(given) == 1 and not given[0]
+
+
+def _bare(value: Object) -> Object:
+    """Return the object without its managed fields."""
+    meta = value.get("metadata") or {}
+    if "managedFields" not in meta:
+        return value
+    return {**value, "metadata": {key: part for key, part in meta.items() if key != "managedFields"}}
+
+
+def _identity(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata that no configuration can take away."""
+    keys = (
+        "name",
+        "generateName",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    )
+    return {key: meta[key] for key in keys if key in meta}

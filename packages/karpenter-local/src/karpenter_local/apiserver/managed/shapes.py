@@ -1,0 +1,234 @@
+"""
+What merges with what: which maps are taken apart, which lists have items with an identity, and what is
+replaced whole.
+
+One view over two sources: the facts about built-in kinds, and the schemas that CRDs bring.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from karpenter_local.apiserver.schema.facts import facts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from karpenter_local.apiserver.schema.facts import Definition, Field, Type
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class Shape:
+    """How a value is taken apart. This one: not at all."""
+
+    kind = "leaf"
+
+    def child(self, key: str) -> Shape:
+        """Return the shape of a field or entry."""
+        _ = key
+        return LEAF
+
+    def is_field(self, key: str) -> bool:
+        """Return whether `key` is a field that the schema names."""
+        _ = key
+        return False
+
+    @property
+    def item(self) -> Shape:
+        """The shape of a list's items."""
+        return LEAF
+
+    def element(self, item: Any) -> str:
+        """Return the path element that stands for an item of a list."""
+        return f"v:{_encode(item).decode()}"
+
+
+LEAF = Shape()
+
+
+class Map(Shape):
+    """A map whose entries are owned one by one."""
+
+    kind = "map"
+
+    def __init__(self, inner: Shape) -> None:
+        self._inner = inner
+
+    def child(self, key: str) -> Shape:
+        """Return the shape of every entry."""
+        _ = key
+        return self._inner
+
+
+class Deduced(Shape):
+    """A value of which no schema speaks: maps are taken apart, the rest is not."""
+
+    kind = "map"
+
+    def child(self, key: str) -> Shape:
+        """Return the same again."""
+        _ = key
+        return self
+
+
+DEDUCED = Deduced()
+
+
+class ValueSet(Shape):
+    """A list of distinct plain values."""
+
+    kind = "list"
+
+
+class Items(Shape):
+    """A list of objects that are told apart by some of their fields."""
+
+    kind = "list"
+
+    def __init__(self, inner: Shape, keys: tuple[str, ...], defaults: Mapping[str, Any]) -> None:
+        self._inner = inner
+        self.keys = tuple(sorted(keys))
+        self._defaults = defaults
+
+    @property
+    def item(self) -> Shape:
+        """The shape of the items."""
+        return self._inner
+
+    def element(self, item: Any) -> str:
+        """Return the item's keys."""
+        if not isinstance(item, dict):
+            return f"v:{_encode(item).decode()}"
+        found = {}
+        for key in self.keys:
+            value = item.get(key, self._defaults.get(key))
+            if value is not None:
+                found[key] = value
+        return f"k:{_encode(found).decode()}"
+
+
+class Struct(Shape):
+    """A struct of a built-in kind."""
+
+    kind = "map"
+
+    def __init__(self, definition: Definition) -> None:
+        self._definition = definition
+        self._children: dict[str, Shape] = {}
+
+    def child(self, key: str) -> Shape:
+        """Return the shape of a field."""
+        found = self._children.get(key)
+        if found is None:
+            field = self._definition.fields.get(key)
+            found = self._children[key] = LEAF if field is None else _of_field(field)
+        return found
+
+    def is_field(self, key: str) -> bool:
+        """Return whether the struct has the field."""
+        return key in self._definition.fields
+
+
+@cache
+def of_definition(name: str) -> Shape:
+    """Return the shape of a definition."""
+    definition = facts().definition(name)
+    return LEAF if definition.atomic else Struct(definition)
+
+
+def of_kind(group: str, version: str, kind: str) -> Shape:
+    """Return the shape of a built-in kind."""
+    definition = facts().of_kind(group, version, kind)
+    assert definition is not None, kind
+    return of_definition(definition.name)
+
+
+def _of_field(field: Field) -> Shape:
+    if field.map_type == "atomic":
+        return LEAF
+    if field.type.code == "[":
+        inner = field.type.inner
+        assert inner is not None
+        if field.list_type == "map":
+            defaults = {"protocol": "TCP"} if "protocol" in field.list_keys else {}
+            return Items(_of_type(inner), field.list_keys, defaults)
+        return ValueSet() if field.list_type == "set" else LEAF
+    return _of_type(field.type)
+
+
+def _of_type(type_: Type) -> Shape:
+    match type_.code:
+        case "#":
+            return of_definition(type_.name)
+        case "{":
+            assert type_.inner is not None
+            return Map(_of_type(type_.inner))
+        case _:
+            return LEAF
+
+
+class Custom(Shape):
+    """A part of a custom kind, as its schema describes it."""
+
+    def __init__(self, schema: Mapping[str, Any], *, root: bool = False) -> None:
+        self._schema = schema
+        self._root = root
+        self._children: dict[str, Shape] = {}
+        self.kind = "map"
+
+    def child(self, key: str) -> Shape:
+        """Return the shape of a property, or of every entry."""
+        found = self._children.get(key)
+        if found is None:
+            found = self._children[key] = self._find(key)
+        return found
+
+    def _find(self, key: str) -> Shape:
+        if self._root and key == "metadata":
+            return of_definition(_META)
+        given = (self._schema.get("properties") or {}).get(key)
+        if given is not None:
+            return of_schema(given)
+        extra = self._schema.get("additionalProperties")
+        if isinstance(extra, dict):
+            return of_schema(extra)
+        return DEDUCED
+
+    def is_field(self, key: str) -> bool:
+        """Return whether the schema names the property."""
+        return key in (self._schema.get("properties") or {}) or (
+            self._root and key in {"apiVersion", "kind", "metadata"}
+        )
+
+
+def of_schema(schema: Mapping[str, Any]) -> Shape:
+    """Return the shape that a CRD's schema describes."""
+    if schema.get("type") == "array":
+        items = schema.get("items") or {}
+        match schema.get("x-kubernetes-list-type"):
+            case "map":
+                keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+                properties = items.get("properties") or {}
+                defaults = {
+                    key: properties[key]["default"] for key in keys if "default" in properties.get(key, {})
+                }
+                return Items(of_schema(items), keys, defaults)
+            case "set":
+                return ValueSet()
+            case _:
+                return LEAF
+    if schema.get("type") == "object" or "properties" in schema or "additionalProperties" in schema:
+        return LEAF if schema.get("x-kubernetes-map-type") == "atomic" else Custom(schema)
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return DEDUCED
+    return LEAF
+
+
+def of_custom_kind(schema: Mapping[str, Any]) -> Shape:
+    """Return the shape of a custom kind, whose metadata is that of every object."""
+    return Custom(schema, root=True)

@@ -1,0 +1,111 @@
+"""Ownership for the server: picks the shape and the blank of a kind, and the key of a writer."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from karpenter_local.apiserver.managed import owners, shapes
+from karpenter_local.apiserver.managed.entries import APPLY, UPDATE, BadEntries, Key
+from karpenter_local.apiserver.schema.conform import zero
+from karpenter_local.apiserver.schema.facts import facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karpenter_local.apiserver.entry import Object
+    from karpenter_local.apiserver.managed.sets import Set
+    from karpenter_local.apiserver.managed.shapes import Shape
+    from karpenter_local.apiserver.resources import Resource
+
+_STATUS: Set = {"f:status": {}}
+_ALL_BUT_STATUS: Set = {"f:spec": {}, "f:metadata": {"f:labels": {}, "f:annotations": {}}}
+
+
+class Author(msgspec.Struct, frozen=True):
+    """By whom, in which version, and through which subresource an object is written."""
+
+    manager: str
+    version: str
+    subresource: str = ""
+
+
+class Tracker:
+    """Keeps managed fields up to date."""
+
+    def __init__(self, now: Callable[[], str], custom: Callable[[Resource], Shape]) -> None:
+        self._now = now
+        self._custom = custom
+
+    def shape(self, resource: Resource) -> Shape:
+        """Return how objects of a kind are taken apart."""
+        if resource.custom:
+            return self._custom(resource)
+        return shapes.of_kind(resource.group, resource.version, resource.kind)
+
+    def on_create(self, resource: Resource, value: Object, author: Author) -> None:
+        """Note the creator of an object as the owner of its fields."""
+        write = self._write(resource, UPDATE, author)
+        try:
+            found = owners.after_create(value, blank(resource), write)
+        except BadEntries:
+            value["metadata"].pop("managedFields", None)
+            found = owners.after_create(value, blank(resource), write)
+        _set(value, found)
+
+    def on_update(self, resource: Resource, value: Object, before: Object, author: Author) -> None:
+        """Note who changed what."""
+        write = self._write(resource, UPDATE, author)
+        try:
+            found = owners.after_update(value, before, write)
+        except BadEntries:
+            value["metadata"].pop("managedFields", None)
+            found = owners.after_update(value, before, write)
+        if found is not None:
+            _set(value, found)
+
+    def apply(
+        self, resource: Resource, live: Object, given: Object, author: Author, *, force: bool
+    ) -> owners.Applied:
+        """Lay a configuration over an object; raises :class:`.owners.Conflicts`."""
+        return owners.apply(live, given, self._write(resource, APPLY, author), force=force)
+
+    def _write(self, resource: Resource, operation: str, author: Author) -> owners.Write:
+        return owners.Write(
+            key=Key(operation, author.manager, author.version, author.subresource),
+            now=self._now(),
+            shape=self.shape(resource),
+            ignored=ignored_fields(resource, author.subresource),
+        )
+
+
+def ignored_fields(resource: Resource, subresource: str) -> Set:
+    """Return what a write to this part of an object never owns, because it cannot change it."""
+    if subresource == "status":
+        return _ALL_BUT_STATUS if resource.custom else {"f:spec": {}}
+    if resource.has_status:
+        return _STATUS
+    return {}
+
+
+def blank(resource: Resource) -> Object:
+    """Return an object of which nothing is set, as it would be written."""
+    if resource.custom:
+        return {"apiVersion": resource.api_version, "kind": resource.kind}
+    return _blank(resource.group, resource.version, resource.kind)
+
+
+@cache
+def _blank(group: str, version: str, kind: str) -> Object:
+    definition = facts().of_kind(group, version, kind)
+    assert definition is not None, kind
+    return zero(definition)
+
+
+def _set(value: Object, found: list[Any]) -> None:
+    if found:
+        value["metadata"]["managedFields"] = found
+    else:
+        value["metadata"].pop("managedFields", None)

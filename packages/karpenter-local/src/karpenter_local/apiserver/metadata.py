@@ -1,0 +1,98 @@
+"""
+``metadata`` on its way in: what the server sets, what it keeps from before, what it ignores.
+
+Names, labels and the like are judged in :mod:`.validation.meta`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karpenter_local.apiserver import faults
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from karpenter_local.apiserver.backend import Backend
+    from karpenter_local.apiserver.entry import Object
+    from karpenter_local.apiserver.resources import Resource
+
+_SERVER_OWNED = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+_DROPPED_WHEN_EMPTY = ("labels", "annotations", "ownerReferences", "finalizers", "managedFields")
+
+
+def of(value: Object) -> dict[str, Any]:
+    """Return the object's metadata, which is there from here on."""
+    meta = value.get("metadata")
+    if not isinstance(meta, dict):
+        meta = value["metadata"] = {}
+    return meta
+
+
+def check_namespace(resource: Resource, meta: dict[str, Any], namespace: str) -> None:
+    """Put the object where the path says; a body that says otherwise is refused."""
+    if not resource.namespaced:
+        meta.pop("namespace", None)
+        return
+    given = meta.get("namespace") or namespace
+    if given != namespace:
+        raise faults.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    meta["namespace"] = namespace
+
+
+def for_create(backend: Backend, resource: Resource, meta: dict[str, Any], *, managed: bool = True) -> None:
+    """Stamp a new object; what only the server may say is taken out first."""
+    for key in (
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "selfLink",
+    ):
+        meta.pop(key, None)
+    if not managed:
+        meta.pop("managedFields", None)
+    if meta.get("generateName") and not meta.get("name"):
+        meta["name"] = backend.generate(meta["generateName"])
+    meta["uid"] = backend.new_uid()
+    meta["creationTimestamp"] = backend.now()
+    if resource.generation:
+        meta["generation"] = 1
+    tidy(meta)
+
+
+def for_update(meta: dict[str, Any], old: dict[str, Any]) -> None:
+    """
+    Carry over what an update cannot change. What it must not even try to change is left for validation to
+    see.
+    """
+    meta["name"] = meta.get("name") or old["name"]
+    meta["creationTimestamp"] = old["creationTimestamp"]
+    for key in _SERVER_OWNED:
+        if not meta.get(key) and key in old:
+            meta[key] = old[key]
+        elif key not in old and not meta.get(key):
+            meta.pop(key, None)
+    if "generateName" in old:
+        meta.setdefault("generateName", old["generateName"])
+    if "generation" in old:
+        meta["generation"] = old["generation"]
+    else:
+        meta.pop("generation", None)
+    meta.pop("selfLink", None)
+    tidy(meta)
+
+
+def tidy(meta: dict[str, Any]) -> None:
+    """Drop what is empty, as the API never shows it."""
+    for key in _DROPPED_WHEN_EMPTY:
+        if key in meta and not meta[key]:
+            del meta[key]
+
+
+def stamp(moment: datetime) -> str:
+    """Return `moment` as the API writes times: RFC 3339 in UTC, whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,51 @@
+"""Paths that are not about objects: version and health. Discovery and OpenAPI are beside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.kube.transport import Response
+from karpenter_local.apiserver import discovery, faults
+from karpenter_local.apiserver.openapi import documents
+from karpenter_local.apiserver.presenting import reply
+from karpenter_local.apiserver.resources import BUILT_IN_GROUPS
+
+if TYPE_CHECKING:
+    from karpenter.kube.transport import Request
+    from karpenter_local.apiserver.backend import Backend
+
+MAJOR, MINOR, PATCH = 1, 36, 0
+VERSION = f"v{MAJOR}.{MINOR}.{PATCH}+embedded"
+_HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
+
+
+def answer(backend: Backend, request: Request) -> Response:
+    """Answer a request that names no kind."""
+    path = request.path.rstrip("/") or "/"
+    if request.method not in {"GET", "HEAD"}:
+        raise faults.method_not_allowed()
+    if path == "/version":
+        return reply(version())
+    if path in _HEALTH or path.startswith(tuple(f"{page}/" for page in _HEALTH)):
+        return Response(status=200, headers=(("content-type", "text/plain; charset=utf-8"),), body=b"ok")
+    found = discovery.answer(backend.registry, request) or documents.answer(backend, request)
+    if found is None:
+        root, _, rest = path.lstrip("/").partition("/")
+        known = root == "api" or (root == "apis" and rest.partition("/")[0] in BUILT_IN_GROUPS)
+        raise faults.no_route() if known else faults.no_page()
+    return found
+
+
+def version() -> dict[str, str]:
+    """Return what ``kubectl version`` shows."""
+    return {
+        "major": str(MAJOR),
+        "minor": str(MINOR),
+        "gitVersion": VERSION,
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "python/embedded",
+    }

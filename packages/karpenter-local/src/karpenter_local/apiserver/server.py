@@ -1,0 +1,101 @@
+"""
+The API server without sockets: one request in, one answer or one stream out.
+
+Finds out what is asked (:mod:`.request`), in which shape (:mod:`.views`), and calls the verb. Every refusal
+becomes a ``Status``; anything else that is raised is a bug here and answers 500. :mod:`.http` puts it on a
+port.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from karpenter.base.clock import SystemClock
+from karpenter.kube.transport import Response, Streaming
+from karpenter_local import bootstrap
+from karpenter_local.apiserver import faults, pages
+from karpenter_local.apiserver.authorization import authorize
+from karpenter_local.apiserver.backend import Backend
+from karpenter_local.apiserver.negotiation import view_for, wants_yaml
+from karpenter_local.apiserver.presenting import as_yaml, refuse
+from karpenter_local.apiserver.request import parse
+from karpenter_local.apiserver.resources import REVIEW
+from karpenter_local.apiserver.store import Store
+from karpenter_local.apiserver.verbs import subresources
+from karpenter_local.apiserver.verbs.collection import delete_collection
+from karpenter_local.apiserver.verbs.creating import post
+from karpenter_local.apiserver.verbs.deleting import delete
+from karpenter_local.apiserver.verbs.patching import patch
+from karpenter_local.apiserver.verbs.reading import get, list_
+from karpenter_local.apiserver.verbs.reviewing import review
+from karpenter_local.apiserver.verbs.updating import put
+from karpenter_local.apiserver.verbs.watching import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karpenter.base.clock import Clock
+    from karpenter.kube.transport import Request
+    from karpenter_local.apiserver.request import Call
+    from karpenter_local.apiserver.views import View
+
+log = structlog.get_logger(__name__)
+
+_VERBS: dict[str, Callable[[Backend, Call, View], Response]] = {
+    "get": get,
+    "list": list_,
+    "create": post,
+    "update": put,
+    "patch": patch,
+    "delete": delete,
+    "deletecollection": delete_collection,
+}
+
+
+class Server:
+    """Answers the Kubernetes API from a store. Implements :class:`karpenter.kube.transport.Handler`."""
+
+    def __init__(
+        self, *, clock: Clock | None = None, store: Store | None = None, seed: int | None = None
+    ) -> None:
+        self.store = store or Store()
+        self.backend = Backend(store=self.store, clock=clock or SystemClock(), seed=seed)
+        bootstrap.fill(self.backend)
+
+    async def handle(self, request: Request) -> Response | Streaming:
+        """Answer `request`."""
+        answer = await self.answer(request)
+        if isinstance(answer, Watch):
+            return Streaming(lines=answer.lines(), headers=(("content-type", "application/json"),))
+        return answer
+
+    async def answer(self, request: Request) -> Response | Watch:
+        """Answer `request`; a watch is handed back whole, so that a front can write its events in batches."""
+        try:
+            answer = self._decide(request)
+        except faults.Fault as fault:
+            return refuse(fault)
+        except Exception as error:
+            log.exception("request.failed", method=request.method, path=request.path)
+            return refuse(faults.internal(f"{type(error).__name__}: {error}"))
+        if request.method != "GET":
+            await self.store.settled(self.store.revision)
+        if isinstance(answer, Response) and wants_yaml(request.header("accept")):
+            return as_yaml(answer)
+        return answer
+
+    def _decide(self, request: Request) -> Response | Watch:
+        call = parse(request, self.backend.registry)
+        authorize(self.backend, request, call)
+        if call is None:
+            return pages.answer(self.backend, request)
+        view = view_for(self.backend, call)
+        if call.verb == "watch":
+            return Watch(self.backend, call, view)
+        if call.subresource:
+            return subresources.answer(self.backend, call, view)
+        if call.resource.verbs == REVIEW:
+            return review(self.backend, call)
+        return _VERBS[call.verb](self.backend, call, view)

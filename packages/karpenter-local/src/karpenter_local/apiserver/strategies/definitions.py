@@ -1,0 +1,42 @@
+"""CustomResourceDefinitions: stored with the versions that they store, held until their objects are gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter_local.apiserver.custom import rules
+from karpenter_local.apiserver.custom.lifecycle import FINALIZER
+from karpenter_local.apiserver.strategy import Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karpenter_local.apiserver.backend import Backend
+    from karpenter_local.apiserver.complaints import Complaint
+    from karpenter_local.apiserver.entry import Object
+    from karpenter_local.apiserver.resources import Resource
+
+
+class DefinitionStrategy(Strategy):
+    """How definitions are written."""
+
+    def prepare_create(self, resource: Resource, value: Object) -> None:
+        """Begin with no names accepted."""
+        _ = resource
+        stored = [item["name"] for item in value["spec"].get("versions") or () if item.get("storage")]
+        value["status"] = {
+            "conditions": None,
+            "acceptedNames": {"plural": "", "kind": ""},
+            "storedVersions": stored or None,
+        }
+
+    def validate(self, value: Object, old: Object | None) -> Sequence[Complaint]:
+        """Judge names, versions and schemas."""
+        return list(rules.judge(value, old))
+
+    def before_delete(self, backend: Backend, value: Object) -> None:
+        """Hold the definition until its objects are gone."""
+        _ = backend
+        finalizers = value["metadata"].setdefault("finalizers", [])
+        if FINALIZER not in finalizers:
+            finalizers.append(FINALIZER)

@@ -1,0 +1,59 @@
+"""Pods: pending from birth, deleted with grace when they run on a node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter_local.apiserver.admission.pods import admit_pod, tolerate_absence
+from karpenter_local.apiserver.qos import qos_class
+from karpenter_local.apiserver.strategy import Strategy
+
+if TYPE_CHECKING:
+    from karpenter_local.apiserver.backend import Backend
+    from karpenter_local.apiserver.entry import Object
+    from karpenter_local.apiserver.resources import Resource
+
+_DEFAULT_GRACE = 30
+_FINISHED = frozenset({"Succeeded", "Failed"})
+
+
+class PodStrategy(Strategy):
+    """How pods are written."""
+
+    graceful = True
+
+    def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+        """Give a new pod its account, its priority and its tolerations."""
+        if old is None:
+            admit_pod(backend, resource, value)
+        else:
+            tolerate_absence(value["spec"])
+
+    def prepare_create(self, resource: Resource, value: Object) -> None:
+        """Begin pending; a gated pod says so at once."""
+        _ = resource
+        status: Object = {"phase": "Pending"}
+        if value["spec"].get("schedulingGates"):
+            status["conditions"] = [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "lastProbeTime": None,
+                    "lastTransitionTime": None,
+                    "reason": "SchedulingGated",
+                    "message": "Scheduling is blocked due to non-empty scheduling gates",
+                }
+            ]
+        status["qosClass"] = qos_class(value["spec"])
+        value["status"] = status
+
+    def grace(self, value: Object, asked: int | None) -> int:
+        """Return how long the pod may wind down; what is on no node or has finished goes at once."""
+        if asked is None:
+            given = value["spec"].get("terminationGracePeriodSeconds")
+            asked = _DEFAULT_GRACE if given is None else int(given)
+        if not value["spec"].get("nodeName"):
+            return 0
+        if (value.get("status") or {}).get("phase") in _FINISHED:
+            return 0
+        return 1 if asked < 0 else asked

@@ -1,0 +1,73 @@
+"""Volumes and claims: pending until someone binds them; a claim without a class gets the default one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter_local.apiserver.strategy import Strategy
+
+if TYPE_CHECKING:
+    from karpenter_local.apiserver.backend import Backend
+    from karpenter_local.apiserver.entry import Object
+    from karpenter_local.apiserver.resources import Resource
+
+CLASSES = "storageclasses.storage.k8s.io"
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+
+class ClaimStrategy(Strategy):
+    """How claims are written."""
+
+    def prepare_create(self, resource: Resource, value: Object) -> None:
+        """Begin pending."""
+        _ = resource
+        value["status"] = {"phase": "Pending"}
+
+    def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+        """Give a claim that names no class the newest default class."""
+        _ = resource
+        if old is None:
+            _protect(value, "kubernetes.io/pvc-protection")
+        spec = value["spec"]
+        annotated = (value["metadata"].get("annotations") or {}).get(_OLD_CLASS)
+        if old is not None or spec.get("storageClassName") is not None or annotated is not None:
+            return
+        defaults = [
+            found
+            for entry in backend.store.table(CLASSES).entries.values()
+            if ((found := entry.object())["metadata"].get("annotations") or {}).get(DEFAULT_CLASS) == "true"
+        ]
+        if defaults:
+            newest = max(defaults, key=_age)
+            spec["storageClassName"] = newest["metadata"]["name"]
+
+
+def _protect(value: Object, finalizer: str) -> None:
+    """Hold an object until a controller finds that nobody uses it."""
+    finalizers = value["metadata"].setdefault("finalizers", [])
+    if finalizer not in finalizers:
+        finalizers.append(finalizer)
+
+
+def _age(found: Object) -> tuple[str, list[int]]:
+    """Return a key that puts the newest last and, among those of one second, the first by name."""
+    return found["metadata"]["creationTimestamp"], [-ord(letter) for letter in found["metadata"]["name"]]
+
+
+class VolumeStrategy(Strategy):
+    """How volumes are written."""
+
+    def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+        """Hold a volume for as long as a claim has it."""
+        _ = backend, resource
+        if old is None:
+            _protect(value, "kubernetes.io/pv-protection")
+
+    def prepare_create(self, resource: Resource, value: Object) -> None:
+        """Begin pending."""
+        _ = resource
+        value["status"] = {
+            "phase": "Pending",
+            "lastPhaseTransitionTime": value["metadata"]["creationTimestamp"],
+        }

@@ -1,0 +1,72 @@
+"""Tables on the wire: a row per object, and beside it as much of the object as the client wants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karpenter_local.apiserver import faults
+from karpenter_local.apiserver.entry import encode
+from karpenter_local.apiserver.views import event, metadata_only
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from karpenter_local.apiserver.entry import Entry
+    from karpenter_local.apiserver.history import Change
+    from karpenter_local.apiserver.tables.columns import Column
+
+_INCLUDES = frozenset({"", "Metadata", "Object", "None"})
+
+
+class Table:
+    """A view that shows objects as rows. In a watch, the headings come with the first event only."""
+
+    def __init__(self, columns: tuple[Column, ...], now: Callable[[], datetime], include: str = "") -> None:
+        if include not in _INCLUDES:
+            raise faults.bad_request(f'unrecognized includeObject value: "{include}"')
+        self._columns = columns
+        self._now = now
+        self._include = include or "Metadata"
+        self._headed = False
+
+    def one(self, entry: Entry) -> bytes:
+        """Return a table of one row."""
+        return encode(self._table({"resourceVersion": str(entry.revision)}, [entry]))
+
+    def many(self, meta: dict[str, Any], entries: Sequence[Entry]) -> bytes:
+        """Return a table."""
+        return encode(self._table(meta, entries))
+
+    def line(self, type_: str, entry: Entry) -> bytes:
+        """Return a watch event whose object is a table of one row."""
+        table = self._table({"resourceVersion": str(entry.revision)}, [entry])
+        if self._headed:
+            table["columnDefinitions"] = None
+        self._headed = True
+        return event(type_, encode(table))
+
+    def change(self, change: Change) -> bytes:
+        """Return the event for a change."""
+        return self.line(change.type, change.entry)
+
+    def _table(self, meta: dict[str, Any], entries: Sequence[Entry]) -> dict[str, Any]:
+        now = self._now()
+        return {
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": meta,
+            "columnDefinitions": [column.definition() for column in self._columns],
+            "rows": [self._row(entry, now) for entry in entries],
+        }
+
+    def _row(self, entry: Entry, now: datetime) -> dict[str, Any]:
+        value = entry.object()
+        row: dict[str, Any] = {"cells": [column.cell(value, now) for column in self._columns]}
+        if self._include == "Metadata":
+            row["object"] = metadata_only(value)
+        elif self._include == "Object":
+            row["object"] = value
+        else:
+            row["object"] = None
+        return row

@@ -1,0 +1,91 @@
+"""Reviews: questions that are asked by creating an object and answered in its status. Nothing is stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karpenter_local.apiserver import access, bodies, faults, incoming
+from karpenter_local.apiserver.presenting import reply, warnings
+from karpenter_local.apiserver.verbs.binding import bind
+
+if TYPE_CHECKING:
+    from karpenter.kube.transport import Response
+    from karpenter_local.apiserver.backend import Backend
+    from karpenter_local.apiserver.entry import Object
+    from karpenter_local.apiserver.request import Call
+
+
+def review(backend: Backend, call: Call) -> Response:
+    """Answer a question: a binding, or a review of who someone is or what they may do."""
+    body = bodies.read(call.request, call.resource.kind)
+    value, warned = incoming.built_in(call, body.value, body.repeated)
+    match call.resource.plural:
+        case "bindings":
+            pods = backend.registry.find("", "v1", "pods")
+            assert pods is not None
+            return bind(backend, pods, call.namespace, value, dry_run=call.dry_run)
+        case "selfsubjectreviews":
+            value["status"] = {"userInfo": _info(backend.user(call.request))}
+        case "tokenreviews":
+            value["status"] = {
+                "authenticated": False,
+                "user": {},
+                "error": "the embedded cluster reviews no tokens",
+            }
+        case "selfsubjectrulesreviews":
+            namespace = (value.get("spec") or {}).get("namespace", "")
+            value["status"] = _rules(access.rules_of(backend.store, backend.user(call.request), namespace))
+        case _:
+            value["status"] = _answer(backend, call, value)
+    value["metadata"] = {"creationTimestamp": None} | value.get("metadata", {})
+    return reply(value, status=201, headers=warnings(warned))
+
+
+def _answer(backend: Backend, call: Call, value: Object) -> dict[str, Any]:
+    spec = value.get("spec") or {}
+    user = backend.user(call.request) if call.resource.plural.startswith("self") else _subject(spec)
+    asked = _question(spec)
+    if call.namespace and call.namespace != asked.namespace:
+        raise faults.bad_request(f"spec.resourceAttributes.namespace must match namespace: {call.namespace}")
+    why = access.allows(backend.store, user, asked)
+    return {"allowed": True, "reason": why} if why else {"allowed": False}
+
+
+def _subject(spec: Object) -> access.User:
+    name = spec.get("user") or ""
+    groups = tuple(spec.get("groups") or ())
+    if not name and not groups:
+        raise faults.bad_request("at least one of user or group must be specified")
+    return access.User(name, groups)
+
+
+def _question(spec: Object) -> access.Question:
+    wanted, page = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if (wanted is None) == (page is None):
+        raise faults.bad_request(
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        )
+    if page is not None:
+        return access.Question(verb=page.get("verb", ""), path=page.get("path", ""))
+    assert wanted is not None
+    keys = ("verb", "group", "resource", "subresource", "name", "namespace")
+    return access.Question(**{key: wanted.get(key) or "" for key in keys})
+
+
+def _info(user: access.User) -> dict[str, Any]:
+    return {"username": user.name, "groups": list(user.groups)}
+
+
+def _rules(rules: list[dict[str, Any]]) -> dict[str, Any]:
+    keys = ("verbs", "apiGroups", "resources", "resourceNames")
+    return {
+        "resourceRules": [
+            {key: rule[key] for key in keys if key in rule} for rule in rules if rule.get("resources")
+        ],
+        "nonResourceRules": [
+            {key: rule[key] for key in ("verbs", "nonResourceURLs")}
+            for rule in rules
+            if rule.get("nonResourceURLs")
+        ],
+        "incomplete": False,
+    }

@@ -1,0 +1,39 @@
+"""Paths under an object: its status, its scale, and actions on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter_local.apiserver import faults
+from karpenter_local.apiserver.bodies import read
+from karpenter_local.apiserver.verbs.binding import bind
+from karpenter_local.apiserver.verbs.evicting import evict
+from karpenter_local.apiserver.verbs.patching import patch
+from karpenter_local.apiserver.verbs.reading import get
+from karpenter_local.apiserver.verbs.refusing import refusal
+from karpenter_local.apiserver.verbs.scaling import scale
+from karpenter_local.apiserver.verbs.updating import put
+
+if TYPE_CHECKING:
+    from karpenter.kube.transport import Response
+    from karpenter_local.apiserver.backend import Backend
+    from karpenter_local.apiserver.request import Call
+    from karpenter_local.apiserver.views import View
+
+
+def answer(backend: Backend, call: Call, view: View) -> Response:
+    """Answer a request for a subresource."""
+    match call.subresource:
+        case "status" | "finalize" | "resize":
+            return {"get": get, "update": put, "patch": patch}[call.verb](backend, call, view)
+        case "scale":
+            return scale(backend, call, view)
+        case "binding":
+            body = read(call.request, "Binding").value
+            if (body.get("metadata") or {}).get("name") != call.name:
+                raise faults.bad_request("name in URL does not match name in Binding object")
+            return bind(backend, call.resource, call.namespace, body, dry_run=call.dry_run)
+        case "eviction":
+            return evict(backend, call)
+        case _:
+            raise refusal(backend, call)

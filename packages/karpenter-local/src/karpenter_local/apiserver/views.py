@@ -1,0 +1,107 @@
+"""
+The shapes in which a client may ask for objects: as stored, in another version, as metadata only, as a table.
+
+A view turns entries into bytes; what to show and in which order is the verb's business. Tables are in
+:mod:`.tables`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from karpenter_local.apiserver.entry import encode
+from karpenter_local.apiserver.presenting import list_raw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from karpenter_local.apiserver.entry import Entry, Object
+    from karpenter_local.apiserver.history import Change
+    from karpenter_local.apiserver.resources import Resource
+
+
+class View(Protocol):
+    """A shape for one object, for many, and for an event."""
+
+    def one(self, entry: Entry) -> bytes:
+        """Return one object."""
+        ...
+
+    def many(self, meta: dict[str, Any], entries: Sequence[Entry]) -> bytes:
+        """Return a list with `meta` as its metadata."""
+        ...
+
+    def line(self, type_: str, entry: Entry) -> bytes:
+        """Return a watch event about `entry`."""
+        ...
+
+    def change(self, change: Change) -> bytes:
+        """Return a watch event for a change that the whole stream sees as it happened."""
+        ...
+
+
+def event(type_: str, raw: bytes) -> bytes:
+    """Return a watch event around encoded JSON."""
+    return b"".join((b'{"type":"', type_.encode(), b'","object":', raw, b"}"))
+
+
+class Stored:
+    """Objects as they are stored."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
+        self._head = resource.head
+        self._skip = len(self._head)
+
+    def one(self, entry: Entry) -> bytes:
+        """Return one object."""
+        return entry.raw
+
+    def many(self, meta: dict[str, Any], entries: Sequence[Entry]) -> bytes:
+        """Return a list; items of built-in kinds go without kind and version, as the API has it."""
+        resource = self._resource
+        if resource.custom:
+            items = [entry.raw for entry in entries]
+        else:
+            skip = self._skip
+            items = [b"{" + entry.raw[skip:] for entry in entries]
+        return list_raw(resource.list_kind, resource.api_version, meta, items)
+
+    def line(self, type_: str, entry: Entry) -> bytes:
+        """Return a watch event about `entry`."""
+        return event(type_, entry.raw)
+
+    def change(self, change: Change) -> bytes:
+        """Return the event that is encoded once for all."""
+        return change.line
+
+
+class Converted:
+    """Objects changed on the way out: another version, or metadata only."""
+
+    def __init__(self, convert: Callable[[Object], Object], list_kind: str, api_version: str) -> None:
+        self._convert = convert
+        self._list_kind = list_kind
+        self._api_version = api_version
+
+    def one(self, entry: Entry) -> bytes:
+        """Return one object."""
+        return encode(self._convert(entry.object()))
+
+    def many(self, meta: dict[str, Any], entries: Sequence[Entry]) -> bytes:
+        """Return a list."""
+        items = [self.one(entry) for entry in entries]
+        return list_raw(self._list_kind, self._api_version, meta, items)
+
+    def line(self, type_: str, entry: Entry) -> bytes:
+        """Return a watch event about `entry`."""
+        return event(type_, self.one(entry))
+
+    def change(self, change: Change) -> bytes:
+        """Return the event for a change."""
+        return event(change.type, self.one(change.entry))
+
+
+def metadata_only(value: Object) -> Object:
+    """Return the object as a ``PartialObjectMetadata``."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": value["metadata"]}

@@ -1,0 +1,189 @@
+"""
+The way of every write: read, convert, default, admit, prepare, judge, note who owns which field, store.
+
+The verbs differ in where the new object comes from; from here on all take this road. Nothing here awaits,
+so what was checked is still true when it is stored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from karpenter_local.apiserver import complaints, faults, metadata
+from karpenter_local.apiserver.entry import key_of
+from karpenter_local.apiserver.managed.tracker import Author
+from karpenter_local.apiserver.validation import meta as rules
+
+if TYPE_CHECKING:
+    from karpenter_local.apiserver.backend import Backend
+    from karpenter_local.apiserver.entry import Entry, Object
+    from karpenter_local.apiserver.resources import Resource
+
+_ATTEMPTS = 8
+
+
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
+    """How a write is meant: by whom, for real or not, to which part."""
+
+    manager: str = "unknown"
+    version: str = ""
+    """The version in which the client wrote; empty means the stored one."""
+    dry_run: bool = False
+    subresource: str = ""
+    patch: bool = False
+    """
+    A patch may not even try to change a uid; an update that brings one means: only if it is still that
+    object.
+    """
+    applied: Any = None
+    """The managed fields that a server-side apply has worked out already."""
+
+    def author(self, resource: Resource) -> Author:
+        """Return whose the changed fields are."""
+        return Author(self.manager, self.version or resource.api_version, self.subresource)
+
+
+def create(backend: Backend, resource: Resource, namespace: str, value: Object, intent: Intent) -> Entry:
+    """Store a new object; `value` is the writer's from here on."""
+    strategy = backend.strategy(resource)
+    strategy.check_open(backend, resource)
+    meta = metadata.of(value)
+    metadata.check_namespace(resource, meta, namespace)
+    if meta.get("resourceVersion"):
+        raise faults.Fault(500, "", "resourceVersion should not be set on objects to be created")
+    metadata.for_create(backend, resource, meta)
+    strategy.default(value)
+    if intent.applied is None:
+        backend.owners.on_create(resource, value, intent.author(resource))
+    else:
+        meta["managedFields"] = intent.applied
+    backend.admission.create(resource, value)
+    strategy.admit(backend, resource, value, None)
+    strategy.prepare_create(resource, value)
+    _judge(backend, resource, value, None)
+    value = shaped(resource, value)
+    name = _free_name(backend, resource, namespace, value)
+    if intent.dry_run:
+        return draft(backend, resource, value)
+    entry = backend.store.put(resource.table, key_of(namespace, name), value)
+    backend.created(resource, entry)
+    return entry
+
+
+def update(backend: Backend, resource: Resource, value: Object, old: Entry, intent: Intent) -> Entry:
+    """Store a changed object, or nothing when nothing changed; the last finalizer takes it along."""
+    strategy = backend.strategy(resource)
+    before = old.object()
+    meta = metadata.of(value)
+    metadata.check_namespace(resource, meta, old.namespace)
+    _check_preconditions(resource, meta, before["metadata"], strategy.unconditional_update, intent)
+    metadata.for_update(meta, before["metadata"])
+    strategy.default(value)
+    if intent.subresource == "finalize":
+        value = {**before, "metadata": {**meta}, "spec": value.get("spec") or {}}
+        wrong = list(rules.update(resource, value, before))
+    elif intent.subresource == "status":
+        strategy.prepare_status(resource, value, before)
+        wrong = [*rules.update(resource, value, before), *strategy.validate_status(value, before)]
+    else:
+        strategy.admit(backend, resource, value, before)
+        strategy.prepare_update(resource, value, before)
+        wrong = [*rules.update(resource, value, before), *strategy.validate(value, before)]
+    if wrong:
+        raise faults.invalid(resource.kind, resource.group, old.name, wrong)
+    value = shaped(resource, value)
+    if intent.applied is None:
+        backend.owners.on_update(resource, value, before, intent.author(resource))
+    else:
+        value["metadata"]["managedFields"] = intent.applied
+    metadata.tidy(value["metadata"])
+    value["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
+    if done_deleting(value):
+        return _finish(backend, resource, value, old, intent)
+    if value == before:
+        return old
+    if intent.dry_run:
+        return draft(backend, resource, value)
+    entry = backend.store.put(resource.table, old.key, value)
+    backend.changed(resource, entry)
+    return entry
+
+
+def _finish(backend: Backend, resource: Resource, value: Object, old: Entry, intent: Intent) -> Entry:
+    """Carry out a deletion that was waiting for this change."""
+    if intent.dry_run:
+        return draft(backend, resource, value)
+    last = backend.store.delete(resource.table, old.key, value)
+    backend.removed(resource)
+    return last
+
+
+def draft(backend: Backend, resource: Resource, value: Object) -> Entry:
+    """Return an entry that is not stored: the answer to a dry run."""
+    meta = value["metadata"]
+    key = key_of(meta.get("namespace", "") if resource.namespaced else "", meta["name"])
+    return backend.store.table(resource.table).entry(key, 0, value)
+
+
+def shaped(resource: Resource, value: Object) -> Object:
+    """Return the object with kind, version and metadata in front, the way everything is stored."""
+    meta = value["metadata"]
+    head = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
+    return head | {key: part for key, part in value.items() if key not in head}
+
+
+def done_deleting(value: Object) -> bool:
+    """Return whether a deletion was waiting for nothing more."""
+    meta = value["metadata"]
+    if not meta.get("deletionTimestamp") or meta.get("finalizers"):
+        return False
+    if value["kind"] == "Namespace" and value["apiVersion"] == "v1":
+        return not (value.get("spec") or {}).get("finalizers")
+    return not meta.get("deletionGracePeriodSeconds")
+
+
+def _judge(backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+    strategy = backend.strategy(resource)
+    wrong = [*rules.create(resource, value), *strategy.validate(value, old)]
+    if wrong:
+        raise faults.invalid(resource.kind, resource.group, value["metadata"].get("name", ""), wrong)
+
+
+def _free_name(backend: Backend, resource: Resource, namespace: str, value: Object) -> str:
+    """Return the object's name, once it is known to be free; a generated one is drawn anew if taken."""
+    meta = value["metadata"]
+    for _ in range(_ATTEMPTS):
+        name: str = meta["name"]
+        taken = backend.entry(resource, namespace, name)
+        if taken is None:
+            return name
+        prefix = meta.get("generateName")
+        if not prefix or not name.startswith(prefix):
+            break
+        meta["name"] = backend.generate(prefix)
+    assert taken is not None
+    leaving = bool(taken.object()["metadata"].get("deletionTimestamp"))
+    raise faults.already_exists(resource, meta["name"], leaving=leaving)
+
+
+def _check_preconditions(
+    resource: Resource, meta: dict[str, Any], old: dict[str, Any], unconditional: bool, intent: Intent
+) -> None:
+    given = meta.get("resourceVersion")
+    if not given and not unconditional:
+        complaint = complaints.bad("metadata.resourceVersion", 0, "must be specified for an update")
+        raise faults.invalid(resource.kind, resource.group, old["name"], [complaint])
+    if given and given != old["resourceVersion"]:
+        if not given.isdigit():
+            raise faults.Fault(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
+        raise faults.conflict(resource, old["name"])
+    uid = meta.get("uid")
+    if uid and uid != old["uid"] and not intent.patch:
+        raise faults.conflict(resource, old["name"], uid_mismatch(uid, old["uid"]))
+
+
+def uid_mismatch(asked: str, actual: str) -> str:
+    """Return the sentence for a uid that is not the object's."""
+    return f"Precondition failed: UID in precondition: {asked}, UID in object meta: {actual}"

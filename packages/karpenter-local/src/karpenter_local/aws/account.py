@@ -1,0 +1,219 @@
+"""
+One account of the embedded AWS, and the hand that does things to it.
+
+An account lives in one region. It shares nothing with other accounts, so that tests need not clean up. What
+it sells comes from the facts that ship with the product; what of that is sold out, reserved or repriced is
+said here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from karpenter.cloud.catalogs.ec2.data import load_data
+from karpenter.cloud.catalogs.ec2.instancetypes import regional_price, spot_price
+from karpenter_local.aws.faults import Faults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from random import Random
+
+    from karpenter_local.aws.happenings import Happening
+
+DEFAULT_REGION: Final = "us-west-2"
+REMEMBERED: Final = 50_000
+"""Requests that are remembered: all of a test, and the last of an AWS that runs for days."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A request that was made."""
+
+    service: str
+    operation: str
+    parameters: Mapping[str, Any]
+
+
+class Shelf(msgspec.Struct, frozen=True, kw_only=True):
+    """Some offerings: those of a capacity type, a type, a zone; whatever is left empty does not matter."""
+
+    capacity_type: str = ""
+    instance_type: str = ""
+    zone: str = ""
+
+    def holds(self, capacity_type: str, instance_type: str, zone: str) -> bool:
+        """Say whether an offering is one of these."""
+        return (
+            self.capacity_type in {"", capacity_type}
+            and self.instance_type in {"", instance_type}
+            and self.zone in {"", zone}
+        )
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """How a fleet says that it got none."""
+
+    code: str = "InsufficientInstanceCapacity"
+    message: str = ""
+
+
+class Ailment(msgspec.Struct, frozen=True):
+    """What is wrong with an instance."""
+
+    what: str
+    """The check that fails, ``instance`` or ``system``, or the code of an event that is scheduled."""
+
+    since: datetime
+
+
+class Account:
+    """An AWS account in one region."""
+
+    def __init__(
+        self, number: str, *, region: str = DEFAULT_REGION, types: Iterable[str] | None = None
+    ) -> None:
+        self.number = number
+        self.region = region
+        self.types = None if types is None else frozenset(types)
+        """The instance types that there are; None means all."""
+
+        self.faults = Faults()
+        self.parameters: dict[str, str] = {}
+        """SSM parameters that belong to AWS, such as those of EKS images."""
+
+        self.reservations: dict[str, dict[str, Any]] = {}
+        self.placement_groups: dict[str, dict[str, Any]] = {}
+        self.shifts: list[dict[str, Any]] = []
+        """Shifts of zones, as Application Recovery Controller tells them; times are seconds since 1970."""
+
+        self.on_demand = _on_demand(region, self.types)
+        """Prices per hour by instance type."""
+
+        self.spot: dict[tuple[str, str], float] = {}
+        """Spot prices by instance type and zone, where they are not those that are modelled."""
+
+        self.answers: dict[str, Any] = {}
+        """What was answered to requests that carry a client token, by that token."""
+
+        self.partitions: Counter[str] = Counter()
+        self.consoles: dict[str, list[str]] = {}
+        """What each instance wrote to its console."""
+
+        self.now: Callable[[], datetime] = _now
+        """What time it is here; whoever runs the account in virtual time says so."""
+
+        self.operated = False
+        """Whether somebody powers instances up and down; if not, that takes no time."""
+
+        self.lag = 0.0
+        """Seconds for which EC2 does not show what it has just launched."""
+
+        self.post: Random | None = None
+        """If given, mail is late by chance, and comes twice, and out of order."""
+
+        self.ailments: dict[str, Ailment] = {}
+        """What is wrong with instances, by their ids."""
+
+        self._calls: deque[Call] = deque(maxlen=REMEMBERED)
+        self._empty: dict[Shelf, Trouble] = {}
+        self._limits: dict[Shelf, int] = {}
+        self._listeners: list[Callable[[Happening], None]] = []
+        self._lock = Lock()
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        """What an SDK is given to be this account."""
+        return {
+            "aws_access_key_id": f"AKIA{self.number}",
+            "aws_secret_access_key": "not a secret",
+            "region_name": self.region,
+        }
+
+    def sell_out(self, shelf: Shelf, trouble: Trouble | None = None) -> None:
+        """Let fleets get none of these offerings."""
+        with self._lock:
+            self._empty[shelf] = trouble or Trouble()
+
+    def limit(self, shelf: Shelf, count: int) -> None:
+        """Let no more than so many instances of these offerings run at a time."""
+        with self._lock:
+            self._limits[shelf] = count
+
+    def restock(self, shelf: Shelf | None = None) -> None:
+        """Undo what was said of the same offerings; of none, let fleets get everything again."""
+        with self._lock:
+            for held in (self._empty, self._limits):
+                for each in list(held):
+                    if shelf in {None, each}:
+                        del held[each]
+
+    def limits(self, capacity_type: str, instance_type: str, zone: str) -> dict[Shelf, int]:
+        """Return how many instances may run of every shelf that an offering is on."""
+        with self._lock:
+            limits = tuple(self._limits.items())
+        return {shelf: count for shelf, count in limits if shelf.holds(capacity_type, instance_type, zone)}
+
+    def trouble(self, capacity_type: str, instance_type: str, zone: str) -> Trouble | None:
+        """Return why a fleet gets none of an offering, if that is so."""
+        with self._lock:
+            empty = tuple(self._empty.items())
+        return next((t for shelf, t in empty if shelf.holds(capacity_type, instance_type, zone)), None)
+
+    def price(self, capacity_type: str, instance_type: str, zone: str) -> float | None:
+        """Return what an offering costs; None when it is not sold."""
+        price = self.on_demand.get(instance_type)
+        if price is None or capacity_type != "spot":
+            return price
+        return self.spot.get((instance_type, zone), spot_price(instance_type, zone, price))
+
+    def subscribe(self, listener: Callable[[Happening], None]) -> Callable[[], None]:
+        """Tell somebody of whatever happens, in the thread in which it does; return how to stop that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def tell(self, happening: Happening) -> None:
+        """Tell whoever wants to know."""
+        for listener in tuple(self._listeners):
+            listener(happening)
+
+    def record(self, call: Call) -> None:
+        """Remember a request."""
+        with self._lock:
+            self._calls.append(call)
+
+    def calls(self, operation: str = "") -> list[Call]:
+        """Return the requests that were made, of one operation or of all."""
+        with self._lock:
+            return [each for each in self._calls if operation in {"", each.operation}]
+
+    def forget_calls(self) -> None:
+        """Forget the requests that were made so far."""
+        with self._lock:
+            self._calls.clear()
+
+    def sells(self, instance_type: str) -> bool:
+        """Say whether an instance type exists here."""
+        return self.types is None or instance_type in self.types
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _on_demand(region: str, types: frozenset[str] | None) -> dict[str, float]:
+    data = load_data()
+    factor = data.regions[region].price_factor
+    return {
+        facts.name: regional_price(price, factor)
+        for facts, price in zip(data.types, data.prices, strict=True)
+        if price is not None and (types is None or facts.name in types)
+    }
+
+
+ACCOUNTS: Final[dict[str, Account]] = {}
+"""Every account there is, by its number: the imitation of AWS is one for the whole process."""

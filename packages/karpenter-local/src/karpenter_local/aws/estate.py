@@ -1,0 +1,173 @@
+"""
+What a cluster finds in an account: a network of three zones, security groups, a role, an EKS cluster, a
+queue of what is about to happen, images.
+
+Everything that belongs to the cluster is tagged ``karpenter.sh/discovery`` with its name, as guides tell
+users to do, and is also named and tagged as the usual tools for EKS do it. Images are those that AWS
+publishes for EKS, for all families, under the same parameters, and a few that guides call by their ids.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from moto.ec2.models import ec2_backends
+from moto.ec2.models.amis import Ami
+from moto.eks.models import eks_backends
+from moto.sqs.models import sqs_backends
+
+from karpenter_local.aws.releases import FIRST, images_of, released
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from karpenter_local.aws.account import Account
+
+DISCOVERY: Final = "karpenter.sh/discovery"
+ZONES: Final = 3
+IN_GUIDES: Final = {
+    "ami-0d6c6ac554d62a745": ("amazon-eks-node-1.30-v20240807", "x86_64"),
+    "ami-0eb2ae1eda347f8cf": ("amazon-eks-arm64-node-1.30-v20240807", "arm64"),
+    "ami-09f1941e8730d7702": ("amazon-eks-node-al2023-x86_64-standard-1.30-v20240807", "x86_64"),
+}
+"""Images of AWS that guides call by their ids: name and architecture."""
+
+_IN_GUIDES_SINCE: Final = datetime(2024, 8, 7, tzinfo=UTC)
+_TRUST: Final = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    ],
+}
+
+
+class Estate:
+    """What an account has for one cluster."""
+
+    def __init__(
+        self, account: Account, clients: Mapping[str, Any], cluster: str, *, kubernetes: str = "1.33"
+    ) -> None:
+        self.account = account
+        self.cluster = cluster
+        self.kubernetes = kubernetes
+        self.role = f"KarpenterNodeRole-{cluster}"
+        self._ec2, self._iam, self._eks = clients["ec2"], clients["iam"], clients["eks"]
+        self._released = 0
+        self.subnets: list[str] = []
+        self.groups: list[str] = []
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """The zones that have a subnet of the cluster."""
+        return tuple(f"{self.account.region}{'abc'[number]}" for number in range(ZONES))
+
+    def node_class(self) -> dict[str, object]:
+        """Return the spec of an EC2NodeClass that uses what there is here."""
+        found = [{"tags": {"karpenter.sh/discovery": self.cluster}}]
+        return {
+            "amiFamily": "AL2023",
+            "role": self.role,
+            # By name, because what an alias stands for is remembered for a day.
+            "amiSelectorTerms": [{"name": "amazon-eks-node-al2023-x86_64-standard-*", "owner": "amazon"}],
+            "subnetSelectorTerms": found,
+            "securityGroupSelectorTerms": found,
+        }
+
+    def build(self) -> None:
+        """Make everything."""
+        vpc = self._ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        for number, zone in enumerate(self.zones):
+            self.add_subnet(vpc, zone, f"10.0.{number * 32}.0/19")
+        self.groups = [self._group(vpc, "nodes"), self._group(vpc, "pods")]
+        backend: Any = ec2_backends[self.account.number][self.account.region]
+        # Only AWS itself may set such a tag; it does so on the group that EKS makes.
+        backend.tags[self.groups[0]]["aws:eks:cluster-name"] = self.cluster
+        self._iam.create_role(RoleName=self.role, AssumeRolePolicyDocument=json.dumps(_TRUST))
+        self._eks.create_cluster(
+            name=self.cluster,
+            version=self.kubernetes,
+            roleArn=f"arn:aws:iam::{self.account.number}:role/cluster",
+            resourcesVpcConfig={"subnetIds": self.subnets},
+            kubernetesNetworkConfig={"serviceIpv4Cidr": "10.100.0.0/16"},
+        )
+        sqs_backends[self.account.number][self.account.region].create_queue(self.cluster)
+        for image, (name, arch) in IN_GUIDES.items():
+            self.publish_image(name, arch=arch, created=_IN_GUIDES_SINCE, number=image)
+        self.release_images()
+
+    def serve(self, *, endpoint: str, authority: str) -> None:
+        """Let EKS tell where the API server is, and which authority (in base64) it is trusted by."""
+        cluster: Any = eks_backends[self.account.number][self.account.region].clusters[self.cluster]
+        cluster.endpoint = endpoint
+        cluster.certificate_authority = {"data": authority}
+
+    def add_subnet(self, vpc: str, zone: str, block: str) -> str:
+        """Make a subnet of the cluster."""
+        made = self._ec2.create_subnet(VpcId=vpc, AvailabilityZone=zone, CidrBlock=block)
+        subnet = str(made["Subnet"]["SubnetId"])
+        self._tag(subnet, Name=f"eksctl-{self.cluster}-cluster/SubnetPrivate{zone.replace('-', '').upper()}")
+        self.subnets.append(subnet)
+        return subnet
+
+    def release_images(self) -> dict[str, str]:
+        """Publish the next release of images; return their ids by parameter."""
+        made: dict[str, str] = {}
+        for each in images_of(self._released, self.kubernetes):
+            image = self.publish_image(
+                each.name,
+                arch=each.arch,
+                created=released(self._released),
+                root_device=each.root_device,
+            )
+            made |= dict.fromkeys(each.parameters, image)
+        self._released += 1
+        self.account.parameters.update(made)
+        return made
+
+    def publish_image(
+        self,
+        name: str,
+        *,
+        arch: str = "x86_64",
+        created: datetime = FIRST,
+        deprecated: datetime | None = None,
+        owner_alias: str | None = "amazon",
+        tags: Mapping[str, str] | None = None,
+        number: str = "",
+        root_device: str = "/dev/xvda",
+    ) -> str:
+        """Make an image and return its id: the one that is given, or the next."""
+        backend: Any = ec2_backends[self.account.number][self.account.region]
+        number = number or f"ami-{len(backend.amis) + 1:017x}"
+        image: Any = Ami(
+            backend,
+            number,
+            name=name,
+            owner_id=self.account.number if owner_alias is None else "602401143452",
+            owner_alias=owner_alias,
+            architecture=arch,
+            creation_date=created,
+            virtualization_type="hvm",
+            root_device_name=root_device,
+            tags=dict(tags or {}),
+        )
+        if deprecated is not None:
+            image.deprecation_time = deprecated.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        backend.amis[number] = image
+        return number
+
+    def _group(self, vpc: str, name: str) -> str:
+        made = self._ec2.create_security_group(
+            GroupName=f"{self.cluster}-{name}", Description=name, VpcId=vpc
+        )
+        group = str(made["GroupId"])
+        self._tag(group)
+        return group
+
+    def _tag(self, resource: str, **more: str) -> None:
+        tags = {DISCOVERY: self.cluster, **more}
+        self._ec2.create_tags(
+            Resources=[resource], Tags=[{"Key": key, "Value": value} for key, value in tags.items()]
+        )

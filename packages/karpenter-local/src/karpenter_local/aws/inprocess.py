@@ -1,0 +1,129 @@
+"""
+The embedded AWS without a server: it answers in the thread that asks, and its chance can be repeated.
+
+    with AwsInProcess(seed="7") as server:
+        site = Site(server, cluster="blue")
+
+Nothing is sent anywhere: whatever the SDK would send is handed to the same front that the server has. Ids and
+names are those that the seed stands for, so that two lives of the same seed are the same. There is one such
+AWS at a time in a process, with one account.
+
+The SDK asks once: its retries would wait in real time. Whoever asks in virtual time tries again himself.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
+
+from botocore.awsrequest import AWSResponse, HeadersDict
+from botocore.exceptions import ConnectionClosedError
+from moto.core.base_backend import AccountSpecificBackend, BackendDict
+from moto.moto_api._internal import mock_random
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.test import create_environ, run_wsgi_app
+
+from karpenter_local.aws.account import ACCOUNTS, DEFAULT_REGION, Account
+from karpenter_local.aws.answers import install
+from karpenter_local.aws.front import AnswerLost, Front
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import TracebackType
+
+    from botocore.awsrequest import AWSPreparedRequest
+    from botocore.session import Session
+
+NUMBER: Final = "100000000001"
+_BODIES: Final = (bytes, bytearray)
+
+
+class AwsInProcess:
+    """An AWS in this process. Entered, its chance is that of the seed; left, its account is forgotten."""
+
+    endpoint: Final = "http://aws.invalid"
+    retries: Final = False
+
+    def __init__(self, *, seed: str) -> None:
+        install()
+        self._front = Front(DomainDispatcherApplication(self._service))
+        self._seed = seed
+        self._requests = 0
+        self._chance: Any = None
+
+    def __enter__(self) -> Self:
+        self._chance = mock_random.getstate()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        mock_random.setstate(self._chance)
+        ACCOUNTS.pop(NUMBER, None)
+        services: list[Any] = BackendDict._instances  # type: ignore[misc]  # noqa: SLF001  it forgets all or none
+        for service in services:
+            service.pop(NUMBER, None)
+        remembered: Any = AccountSpecificBackend._generate_regions  # noqa: SLF001  it holds whoever asked
+        remembered.cache_clear()
+
+    def account(self, *, region: str = DEFAULT_REGION, types: Iterable[str] | None = None) -> Account:
+        """Return the account, empty but for what AWS itself has."""
+        made = Account(NUMBER, region=region, types=types)
+        ACCOUNTS[made.number] = made
+        return made
+
+    def attach(self, session: Session) -> None:
+        """Let clients of a session ask here."""
+        answer: Any = self._answer
+        session.register("before-send", answer)
+
+    def _service(self, name: Any) -> Any:
+        """Return a service whose chance depends on nothing but the seed and how much was asked before."""
+        imitation = create_backend_app(name)
+
+        def answer(environ: Any, start: Any) -> Iterable[bytes]:
+            self._requests += 1
+            mock_random.seed(f"{self._seed}/{self._requests}")
+            return imitation(environ, start)
+
+        return answer
+
+    def _answer(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+        """Answer what the SDK was about to send."""
+        parts = urlsplit(request.url)
+        environ = create_environ(
+            path=parts.path or "/",
+            query_string=parts.query,
+            base_url=self.endpoint,
+            method=request.method,
+            headers=[(name, _text(value)) for name, value in request.headers.items()],
+            data=_body(request.body),
+        )
+        try:
+            chunks, status, headers = run_wsgi_app(self._front, environ, buffered=True)
+        except AnswerLost as error:
+            raise ConnectionClosedError(endpoint_url=request.url) from error
+        code = int(status.partition(" ")[0])
+        told: Any = HeadersDict(headers.items())
+        return AWSResponse(request.url, code, told, _Raw(b"".join(chunks)))
+
+
+class _Raw(BytesIO):
+    """A body as the SDK reads it."""
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        """Return all of it."""
+        yield self.read()
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, _BODIES) else str(value)
+
+
+def _body(body: Any) -> bytes:
+    if body is None:
+        return b""
+    if isinstance(body, str):
+        return body.encode()
+    return bytes(body) if isinstance(body, _BODIES) else bytes(body.read())

@@ -1,0 +1,124 @@
+"""
+What AWS announces: events in their envelopes, put into every queue of the account.
+
+Rules that pass events on to queues are no part of the embedded AWS: it is as if every queue had those that
+guides tell users to make.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from moto.moto_api._internal import mock_random
+from moto.sqs.models import Message, sqs_backends
+
+from karpenter_local.aws.account import ACCOUNTS
+from karpenter_local.aws.happenings import Mailed
+
+if TYPE_CHECKING:
+    from karpenter_local.aws.account import Account
+
+EC2: Final = "aws.ec2"
+HEALTH: Final = "aws.health"
+
+_TWICE: Final = 0.5
+_LATE: Final = (0, 0, 1, 5, 30)
+"""Seconds by which mail is late where the post is bad, so that it comes in another order."""
+
+
+def announce_interruption(account: Account, instance: str) -> None:
+    """Tell that a spot instance will be taken away."""
+    detail = {"instance-id": instance, "instance-action": "terminate"}
+    announce(account, EC2, "EC2 Spot Instance Interruption Warning", detail, _arn(account, instance))
+
+
+def announce_rebalance(account: Account, instance: str) -> None:
+    """Tell that a spot instance may be taken away some time."""
+    detail = {"instance-id": instance}
+    announce(account, EC2, "EC2 Instance Rebalance Recommendation", detail, _arn(account, instance))
+
+
+def announce_state(account: Account, instance: str, state: str) -> None:
+    """Tell which state an instance has reached."""
+    detail = {"instance-id": instance, "state": state}
+    announce(account, EC2, "EC2 Instance State-change Notification", detail, _arn(account, instance))
+
+
+def announce_maintenance(account: Account, instance: str) -> None:
+    """Tell that the hardware under an instance will be retired."""
+    detail = {
+        "eventArn": f"arn:aws:health:{account.region}::event/EC2/{mock_random.uuid4()}",
+        "service": "EC2",
+        "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
+        "eventTypeCategory": "scheduledChange",
+        "startTime": account.now().strftime("%a, %d %b %Y %H:%M:%S GMT"),
+        "affectedEntities": [{"entityValue": instance}],
+    }
+    announce(account, HEALTH, "AWS Health Event", detail, instance)
+
+
+def announce(account: Account, source: str, kind: str, detail: dict[str, Any], resource: str) -> None:
+    """Put an event into every queue of the account."""
+    body = json.dumps(
+        {
+            "version": "0",
+            "id": str(mock_random.uuid4()),
+            "detail-type": kind,
+            "source": source,
+            "account": account.number,
+            "time": account.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "region": account.region,
+            "resources": [resource],
+            "detail": detail,
+        }
+    )
+    post(account, body)
+
+
+def post(account: Account, body: str) -> None:
+    """Put a text into every queue of the account; where the post is bad, late and perhaps twice."""
+    backend = sqs_backends[account.number][account.region]
+    for name in tuple(backend.queues):
+        first = _send(account, name, body)
+        if account.post is not None and account.post.random() < _TWICE:
+            _send(account, name, body).id = first.id  # SQS may hand out the same message twice
+    account.tell(Mailed())
+
+
+def _send(account: Account, queue: str, body: str) -> Any:
+    sent: Any = sqs_backends[account.number][account.region].send_message(queue, body)
+    sent.__class__ = _Timed
+    sent.number = account.number
+    if account.post is not None:
+        sent.change_visibility(account.post.choice(_LATE))
+    return sent
+
+
+def has_mail(account: Account) -> bool:
+    """Say whether a queue of the account has anything that could be received."""
+    queues = tuple(sqs_backends[account.number][account.region].queues.values())
+    return any(queue.messages for queue in queues)
+
+
+class _Timed(Message):
+    """A message that is hidden by the time of its account, which may be virtual."""
+
+    number: str
+    """Of the account. Messages are copied, and accounts must not be."""
+
+    def change_visibility(self, visibility_timeout: int) -> None:
+        """Hide the message for so many seconds."""
+        self.visible_at = self._now() + float(visibility_timeout)
+
+    @property
+    def visible(self) -> bool:
+        """Whether the message is not hidden."""
+        return self._now() >= self.visible_at
+
+    def _now(self) -> float:
+        return ACCOUNTS[self.number].now().timestamp()
+
+
+def _arn(account: Account, instance: str) -> str:
+    return f"arn:aws:ec2:{account.region}:{account.number}:instance/{instance}"

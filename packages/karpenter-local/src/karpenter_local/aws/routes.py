@@ -1,0 +1,79 @@
+"""
+The control interface over HTTP, beside AWS itself, on loopback.
+
+    GET  /_karpenter/instances            every instance
+    GET  /_karpenter/console/INSTANCE     what an instance wrote to its console
+    POST /_karpenter/commands             a command, such as {"do": "sell-out", "zone": "us-west-2a"}
+
+Only programs on this machine get here. Browsers do not: commands have to be JSON and to say so, which a page
+of another site may not do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from werkzeug.wrappers import Response
+
+from karpenter_local.aws.commands import Command
+from karpenter_local.aws.control import Impossible
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Request
+
+    from karpenter_local.aws.control import Control
+
+PREFIX: Final = "/_karpenter/"
+INSTANCES: Final = f"{PREFIX}instances"
+CONSOLE: Final = f"{PREFIX}console/"
+COMMANDS: Final = f"{PREFIX}commands"
+
+_JSON: Final = {"Content-Type": "application/json"}
+
+
+class Routes:
+    """Answers what is asked of the hand, not of AWS."""
+
+    def __init__(self) -> None:
+        self.control: Control | None = None
+        """Whose; without one nobody listens."""
+
+    def answer(self, request: Request) -> Response:
+        """Return the answer to a request under our prefix."""
+        if self.control is None:
+            return _failed(404, "nobody controls this AWS")
+        try:
+            if request.path == COMMANDS:
+                return self._commanded(self.control, request)
+            return self._read(self.control, request)
+        except Impossible as error:
+            return _failed(422, str(error))
+
+    @staticmethod
+    def _read(control: Control, request: Request) -> Response:
+        if request.method != "GET":
+            return _failed(405, f"{request.path} can only be read")
+        if request.path == INSTANCES:
+            return _told(control.instances())
+        if request.path.startswith(CONSOLE):
+            return _told({"console": control.console(request.path.removeprefix(CONSOLE))})
+        return _failed(404, f"there is nothing at {request.path}")
+
+    @staticmethod
+    def _commanded(control: Control, request: Request) -> Response:
+        if request.method != "POST" or request.mimetype != "application/json":
+            return _failed(415, "a command is sent with POST, as application/json")
+        try:
+            command = msgspec.json.decode(request.get_data(), type=Command)
+        except msgspec.DecodeError as error:
+            return _failed(400, f"this is no command: {error}")
+        return _told({"done": control.perform(command)})
+
+
+def _told(value: Any) -> Response:
+    return Response(msgspec.json.encode(value), 200, _JSON)
+
+
+def _failed(status: int, why: str) -> Response:
+    return Response(msgspec.json.encode({"error": why}), status, _JSON)

@@ -1,0 +1,157 @@
+"""
+A site: an account of the embedded AWS with everything that one cluster needs there, ready to be used.
+
+    with EmbeddedAws() as server:
+        site = Site(server, cluster="blue")
+        site.serve(Reach(cluster="blue", endpoint="https://...", authority="..."))
+        async with site.provider(surroundings) as provider:
+            ...
+
+The provider is the one of production; it only gets its credentials and its address from here instead of from
+the environment. :attr:`Site.environment` is what another program needs to find the same.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.session import Session, get_session
+
+from karpenter.cloud.aws.interruption.controller import LONG_POLL
+from karpenter.cloud.aws.operator import assemble
+from karpenter.cloud.aws.options import read_settings
+from karpenter.cloud.aws.refresh import refresh_prices
+from karpenter.cloud.aws.sdk import Aws, open_clients
+from karpenter_local.aws.account import DEFAULT_REGION
+from karpenter_local.aws.control import Control
+from karpenter_local.aws.estate import Estate
+from karpenter_local.aws.mail import has_mail
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from karpenter.cloud.aws.cloudprovider import AwsProvider
+    from karpenter.cloud.aws.operator import Assembled
+    from karpenter.cloud.aws.sdk import Clients
+    from karpenter.cloud.cloudprovider import Surroundings
+    from karpenter_local.aws.account import Account
+    from karpenter_local.aws.inprocess import AwsInProcess
+    from karpenter_local.aws.room import Reach
+    from karpenter_local.aws.server import EmbeddedAws
+
+
+class Site:
+    """An account with the estate of one cluster."""
+
+    def __init__(
+        self,
+        server: EmbeddedAws | AwsInProcess,
+        *,
+        cluster: str,
+        region: str = DEFAULT_REGION,
+        kubernetes: str = "1.33",
+        types: Iterable[str] | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self._endpoint = server.endpoint
+        self.account = server.account(region=region, types=types)
+        shared = Session()
+        shared.register_component("data_loader", _descriptions())
+        server.attach(shared)
+        session = boto3.Session(botocore_session=shared, **self.account.credentials)
+        self.clients = open_clients(session, endpoint=self._endpoint, retries=server.retries)
+        self.estate = Estate(self.account, self.clients.by_name, cluster, kubernetes=kubernetes)
+        self.estate.build()
+        self.control = Control(self.account, self.estate)
+
+    def serve(self, reach: Reach) -> None:
+        """Let EKS tell how the cluster is reached."""
+        self.estate.serve(endpoint=reach.endpoint, authority=reach.authority)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program has to find in its environment to use this site for its cluster."""
+        credentials = self.account.credentials
+        return {
+            "AWS_ACCESS_KEY_ID": credentials["aws_access_key_id"],
+            "AWS_SECRET_ACCESS_KEY": credentials["aws_secret_access_key"],
+            "AWS_REGION": self.account.region,
+            "AWS_DEFAULT_REGION": self.account.region,
+            "AWS_ENDPOINT_URL": self._endpoint,
+            "CLUSTER_NAME": self.cluster,
+            "INTERRUPTION_QUEUE": self.cluster,
+        }
+
+    @asynccontextmanager
+    async def provider(
+        self, around: Surroundings, *, long_poll: int = LONG_POLL
+    ) -> AsyncIterator[AwsProvider]:
+        """
+        Begin to use the site for its cluster; in virtual time, with a `long_poll` of zero.
+
+        Raises:
+            BadSetting: a setting cannot be used.
+        """
+        aws = Aws(self.clients) if long_poll else _Unhurried(self.clients, self.account)
+        try:
+            made = self.assemble(aws, around, long_poll=long_poll)
+            await prepare(made)
+            yield made.provider
+        finally:
+            aws.close()
+
+    def assemble(self, aws: Aws, around: Surroundings, *, long_poll: int) -> Assembled:
+        """
+        Return a provider that knows nothing yet; :func:`prepare` lets it ask.
+
+        Raises:
+            BadSetting: a setting cannot be used.
+        """
+        return assemble(
+            aws,
+            read_settings(self.cluster, {**self.environment, **around.settings}),
+            objects=around.objects,
+            clock=around.clock,
+            chance=around.chance,
+            long_poll=long_poll,
+        )
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.clients.close()
+
+
+async def prepare(made: Assembled) -> None:
+    """
+    Let a provider ask what it has to know before it can work.
+
+    Raises:
+        CloudError: AWS does not tell.
+    """
+    await made.shop.refresh()
+    await made.cluster.joining()
+    await made.cluster.version()
+    await refresh_prices(made.prices, made.clock)
+
+
+class _Unhurried(Aws):
+    """Asks AWS in virtual time, where a day has 86,400 questions for mail, nearly all of them in vain."""
+
+    def __init__(self, clients: Clients, account: Account) -> None:
+        super().__init__(clients)
+        self._account = account
+
+    async def ask(self, service: str, operation: str, /, **parameters: Any) -> dict[str, Any]:
+        """Call an operation, except for mail when there is none."""
+        if operation == "ReceiveMessage" and not has_mail(self._account):
+            return {}
+        return await super().ask(service, operation, **parameters)
+
+
+@cache
+def _descriptions() -> object:
+    """Return the SDK's descriptions of services, which take long to read, once for all sites."""
+    return get_session().get_component("data_loader")

@@ -1,0 +1,353 @@
+"""
+``karpenter local``: a Kubernetes cluster on this machine, for trying things out.
+
+``up`` starts it in the background and prints how to reach it; ``down`` ends it; ``status`` says how it is.
+What it consists of is in :mod:`karpenter_local`; how the processes find each other, in
+:mod:`karpenter_local.apiserver.notice`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from karpenter.base.clock import SystemClock
+from karpenter.cli.errors import Refused, note
+from karpenter.cli.output import output_option, table
+from karpenter_local.apiserver.notice import AlreadyRunning, Notice, default_directory
+from karpenter_local.cli.local_aws import aws
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+
+    from karpenter.cli.output import Output
+    from karpenter.operator.run import Which
+    from karpenter_local.apiserver.notice import Facts
+    from karpenter_local.aws.location import Location
+    from karpenter_local.serving import Beside, Companion, Standing
+
+START_WITHIN = {"embedded": 30.0, "real": 180.0}
+"""Seconds that a cluster in the background has to be there."""
+
+AWS_WITHIN = 90.0
+"""Seconds that it has in addition where an AWS comes with it, all of whose offerings are looked at."""
+
+_LINES_OF_LOG = 5
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+data_dir_option = click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the cluster here, also when it is down. Without it, memory only.",
+)
+
+
+@click.group(epilog="Example:\n\n  eval $(karpenter local up --nodes 3) && kubectl get nodes")
+def local() -> None:
+    """Run a small Kubernetes cluster on this machine.
+
+    Nodes and containers are simulated: pods are scheduled, start and stop, but nothing is executed.
+    """
+
+
+local.add_command(aws)
+
+
+@local.command(
+    epilog="Examples:\n\n"
+    "  karpenter local up --nodes 3\n\n"
+    "  eval $(karpenter local up --with-karpenter) && kubectl get nodepools,nodeclaims,nodes"
+)
+@click.option(
+    "--nodes", default=0, show_default=True, type=click.IntRange(0, 5000), help="Worker nodes to begin with."
+)
+@click.option(
+    "--port",
+    default=0,
+    type=click.IntRange(0, 65535),
+    help="Where the API listens; any free port by default.",
+)
+@click.option(
+    "--control-plane",
+    type=click.Choice(["embedded", "real"]),
+    default="embedded",
+    show_default=True,
+    help="Our own API server in one process, or kube-apiserver and etcd (see `make controlplane`).",
+)
+@click.option(
+    "--with-karpenter", is_flag=True, help="Also run the operator; settings are read from the environment."
+)
+@click.option(
+    "--provider",
+    type=click.Choice(["kwok", "aws"]),
+    default="kwok",
+    show_default=True,
+    help="Where machines come from: the cloud in memory, or an embedded AWS.",
+)
+@click.option(
+    "--cluster-name",
+    default="local",
+    show_default=True,
+    metavar="NAME",
+    help="What the cluster is called in AWS.",
+)
+@click.option("--region", default="us-west-2", show_default=True, metavar="NAME", help="Where in AWS it is.")
+@click.option(
+    "--instance-types",
+    default="",
+    metavar="NAMES",
+    help="What AWS sells, with commas; it starts faster with less.  [default: everything]",
+)
+@click.option(
+    "--foreground", is_flag=True, help="Stay until interrupted, instead of going to the background."
+)
+@data_dir_option
+def up(
+    *,
+    nodes: int,
+    port: int,
+    control_plane: str,
+    with_karpenter: bool,
+    provider: str,
+    cluster_name: str,
+    region: str,
+    instance_types: str,
+    foreground: bool,
+    data_dir: Path | None,
+) -> None:
+    """Start the cluster and print how to reach it.
+
+    It listens on this machine only. In the background it runs until `karpenter local down`.
+
+    With the operator, our CustomResourceDefinitions are installed and there is a KWOKNodeClass `default`:
+    apply a NodePool that refers to it, and machines come and go for pods.
+
+    With the provider aws there is an AWS beside the cluster, on this machine only, and what is printed lets
+    other programs use it. `karpenter local aws --help` shows what can be done to it.
+    """
+    if port and control_plane == "real":
+        raise Refused("--port is for the embedded control plane; the real one listens where there is room")
+    location = _location(cluster_name, region, instance_types) if provider == "aws" else None
+    notice = _notice(data_dir)
+    if (facts := notice.read()) is not None:
+        note(f"the cluster is up already, since {facts.started}")
+        if with_karpenter and not facts.karpenter:
+            raise Refused(
+                "it runs without the operator", hint="karpenter local down, then up --with-karpenter again"
+            )
+        _print_export(facts)
+        return
+    if foreground:
+        _serve(
+            nodes=nodes,
+            port=port,
+            control_plane=control_plane,
+            with_karpenter=with_karpenter,
+            location=location,
+            keep=data_dir is not None,
+            notice=notice,
+        )
+    else:
+        options = ["--nodes", str(nodes), "--port", str(port), "--control-plane", control_plane]
+        if with_karpenter:
+            options.append("--with-karpenter")
+        options += ["--provider", provider, "--cluster-name", cluster_name, "--region", region]
+        options += ["--instance-types", instance_types]
+        if data_dir is not None:
+            options += ["--data-dir", str(data_dir)]
+        within = START_WITHIN[control_plane] + (AWS_WITHIN if location is not None else 0.0)
+        _print_export(_start_in_background(options, notice, within=within))
+
+
+@local.command(epilog="Example:\n\n  karpenter local down")
+@data_dir_option
+def down(data_dir: Path | None) -> None:
+    """End the cluster. What it kept in a data directory stays there.
+
+    Exits 0 also when there is none.
+    """
+    notice = _notice(data_dir)
+    facts = notice.read()
+    if facts is None:
+        note(f"no cluster is up in {notice.directory}")
+        return
+    with suppress(ProcessLookupError):
+        if not notice.end(facts):
+            note("the cluster did not stop by itself and was killed")
+    note("the cluster is down")
+
+
+@local.command(epilog="Example:\n\n  karpenter local status -o json")
+@data_dir_option
+@output_option
+def status(data_dir: Path | None, output: Output) -> None:
+    """Say whether the cluster is up, and how to reach it.
+
+    Exits 0 when it is up, 1 when it is not.
+    """
+    notice = _notice(data_dir)
+    facts = notice.read()
+    if facts is None:
+        output.write(
+            {"running": False, "directory": str(notice.directory)}, text=lambda _: "The cluster is down."
+        )
+        sys.exit(1)
+    output.write(facts, text=_describe)
+
+
+def _describe(facts: Facts) -> str:
+    rows = [
+        ("Cluster", f"up since {facts.started} ({facts.control_plane}, process {facts.pid})"),
+        ("API", facts.url),
+        ("Kubeconfig", facts.kubeconfig),
+        ("Karpenter", f"runs, metrics at {facts.karpenter}" if facts.karpenter else "does not run"),
+        *([("AWS", facts.environment["AWS_ENDPOINT_URL"])] if facts.environment else []),
+        ("State", facts.data_dir or "in memory, gone when the cluster is down"),
+    ]
+    return table(rows)
+
+
+def _notice(data_dir: Path | None) -> Notice:
+    return Notice(data_dir if data_dir is not None else default_directory(os.environ))
+
+
+def _print_export(facts: Facts) -> None:
+    click.echo(f"export KUBECONFIG={facts.kubeconfig}")
+    for name, value in facts.environment.items():
+        click.echo(f"export {name}={shlex.quote(value)}")
+
+
+def _serve(
+    *,
+    nodes: int,
+    port: int,
+    control_plane: str,
+    with_karpenter: bool,
+    location: Location | None,
+    keep: bool,
+    notice: Notice,
+) -> None:
+    from karpenter.telemetry.logging import Logs  # noqa: PLC0415  likewise
+    from karpenter_local.apiserver.journal import JournalError  # noqa: PLC0415  a cluster takes time to load: only who runs one
+    from karpenter_local.controlplane import BinariesMissing, ProcessFailed  # noqa: PLC0415  likewise
+    from karpenter_local.serving import Wish, alone, serve  # noqa: PLC0415  likewise
+
+    def announce(facts: Facts) -> None:
+        _print_export(facts)
+        beside = ", Karpenter runs beside it" if facts.karpenter else ""
+        note(f"The cluster is up{beside}; interrupt to end it.")
+
+    wish = Wish(control_plane=control_plane, port=port, nodes=nodes, keep=keep)
+    try:
+        with Logs(clock=SystemClock(), outputs=("stderr",)):
+            companion = _operator() if with_karpenter else alone
+            if location is not None:
+                companion = _aws(location, with_karpenter=with_karpenter)
+            asyncio.run(serve(wish, notice, announce, companion=companion))
+    except (AlreadyRunning, BinariesMissing, JournalError, ProcessFailed) as error:
+        raise Refused(str(error)) from error
+    except OSError as error:
+        raise Refused(
+            f"the cluster cannot start: {error}", hint="is the port in use? try without --port"
+        ) from error
+
+
+def _operator(which: Which | None = None) -> Companion:
+    from karpenter.cli.run import refused  # noqa: PLC0415  likewise
+    from karpenter_local.operator import companion  # noqa: PLC0415  likewise
+
+    with refused():
+        beside = companion(os.environ, SystemClock(), which=which)
+
+    @asynccontextmanager
+    async def run(standing: Standing) -> AsyncIterator[Beside]:
+        with refused():
+            async with beside(standing) as what:
+                yield what
+
+    return run
+
+
+def _location(cluster: str, region: str, types: str) -> Location:
+    from karpenter_local.aws.needs import NotInstalled, check_needs  # noqa: PLC0415  likewise
+
+    try:
+        check_needs()
+    except NotInstalled as error:
+        raise Refused(str(error), hint=error.hint) from error
+    from karpenter.cloud.catalogs.ec2.data import load_data  # noqa: PLC0415  likewise
+    from karpenter_local.aws.location import Location  # noqa: PLC0415  likewise
+
+    data = load_data()
+    wanted = tuple(name.strip() for name in types.split(",") if name.strip())
+    _known("region", (region,), data.regions)
+    _known("instance type", wanted, {each.name for each in data.types})
+    return Location(cluster=cluster, region=region, types=wanted)
+
+
+def _known(what: str, named: Iterable[str], known: Collection[str]) -> None:
+    """Refuse a name that nobody knows, and offer one that is close."""
+    for name in named:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            raise Refused(f"there is no {what} {name!r}", hint=f"did you mean {close[0]}?" if close else "")
+
+
+def _aws(location: Location, *, with_karpenter: bool) -> Companion:
+    from karpenter.operator.run import Which  # noqa: PLC0415  likewise
+    from karpenter_local.aws.beside import aws_beside  # noqa: PLC0415  likewise
+    from karpenter_local.serving import Beside  # noqa: PLC0415  likewise
+
+    @asynccontextmanager
+    async def run(standing: Standing) -> AsyncIterator[Beside]:
+        async with aws_beside(standing, location) as site:
+            _become(site.environment)
+            if not with_karpenter:
+                yield Beside(environment=site.environment)
+                return
+            async with _operator(Which(provider="aws", cluster=location.cluster))(standing) as what:
+                yield Beside(karpenter=what.karpenter, environment=site.environment)
+
+    return run
+
+
+def _become(environment: Mapping[str, str]) -> None:
+    """Let the SDK in this process find the embedded AWS, and nothing of an account that the user may have."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]
+    os.environ.update(environment)
+
+
+def _start_in_background(options: list[str], notice: Notice, *, within: float) -> Facts:
+    notice.directory.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "karpenter.cli", "local", "up", "--foreground", *options]
+    with notice.log.open("wb") as log:
+        process = subprocess.Popen(  # noqa: S603  ourselves
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        facts = notice.read()
+        if facts is not None:
+            process.returncode = 0  # it is meant to outlive us: nobody waits for it
+            return facts
+        if process.poll() is not None:
+            break
+        time.sleep(0.02)
+    else:
+        process.terminate()
+    last = notice.log.read_text(errors="replace").splitlines()[-_LINES_OF_LOG:]
+    problems = [line.removeprefix("error: ") for line in last if line.startswith("error: ")] or last
+    raise Refused(*(problems or ["the cluster did not start"]), hint=f"see {notice.log}")

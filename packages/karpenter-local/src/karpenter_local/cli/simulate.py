@@ -1,0 +1,212 @@
+"""``karpenter simulate``: live through made-up days of a cluster, with everything going wrong."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from karpenter.cli.errors import Refused
+from karpenter.cli.files import named_values
+from karpenter.cli.output import output_option_with, render
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from karpenter.cli.output import Output
+    from karpenter_local.simulation.fault_schedule import Severity
+    from karpenter_local.simulation.run import Outcome
+    from karpenter_local.simulation.script import Provider, Script
+
+
+class _Seeds(click.ParamType[range]):
+    """Turns ``7`` or ``1..200`` into seeds."""
+
+    name = "seeds"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        """Refuse what is no number and no range."""
+        if isinstance(value, range):
+            return value
+        first, dots, last = str(value).partition("..")
+        try:
+            found = range(int(first), int(last if dots else first) + 1)
+        except ValueError:
+            self.fail(
+                f"{value} is no seed; expected a number such as 7, or a range such as 1..200", param, ctx
+            )
+        if not found:
+            self.fail(f"{value} holds no seed: its end is before its beginning", param, ctx)
+        return found
+
+
+@click.command(
+    epilog="Examples:\n\n"
+    "  karpenter simulate --seed 1..200\n\n"
+    "  karpenter simulate --provider aws --seed 1..20 --faults many\n\n"
+    "  karpenter simulate --seed 7 --hours 24 --faults none -o json"
+)
+@click.option("--seed", "seeds", type=_Seeds(), default="1", show_default=True, help="A seed, or a range.")
+@click.option(
+    "--provider",
+    type=click.Choice(("kwok", "aws")),
+    default="kwok",
+    show_default=True,
+    help="The cloud: one in memory, or the provider of production on an embedded AWS.",
+)
+@click.option(
+    "--hours",
+    type=click.FloatRange(min=0.0, min_open=True),
+    default=0.1,
+    show_default=True,
+    help="How long things happen in each life.",
+)
+@click.option(
+    "--machines",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="About how many machines a cluster has at its height.",
+)
+@click.option(
+    "--faults",
+    type=click.Choice(("none", "some", "many", "dense")),
+    default="some",
+    show_default=True,
+    help="How much goes wrong.",
+)
+@click.option(
+    "--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting of the operator. May be repeated."
+)
+@click.option("--story/--no-story", default=True, help="Tell what led to the first violation of each seed.")
+@output_option_with("text", "json")
+def simulate(  # noqa: PLR0917  click hands over options by name
+    seeds: range,
+    provider: Provider,
+    hours: float,
+    machines: int,
+    faults: Severity,
+    given: tuple[str, ...],
+    story: bool,
+    output: Output,
+) -> None:
+    """
+    Let the operator live through made-up days, and check that nothing is ever violated.
+
+    Each seed is a cluster of its own, with workloads that come, grow, shrink and go, and
+    with faults: lost watches, failing calls, crashes, machines that never join, zones that
+    are sold out. Hours pass in seconds, and the same seed gives the same life, byte for byte.
+
+    With the provider aws, the code that talks to AWS in production talks to an AWS in this
+    process, which throttles, times out, loses answers, shows instances late, has only a part
+    of what fleets ask for, and tells things twice, late, in another order or garbled.
+
+    Exits 0 only if nothing was violated, and tells the shortest story of what was.
+    """
+    from karpenter.operator.options import SettingError  # noqa: PLC0415  help answers at once
+    from karpenter_local.simulation.script import write  # noqa: PLC0415  as above
+
+    settings = _settings(given)
+    if provider == "aws":
+        _check_aws()
+    scripts = (
+        write(seed, hours=hours, severity=faults, machines=machines, provider=provider) for seed in seeds
+    )
+    try:
+        outcomes = list(_lives(scripts, settings, story=story, total=len(seeds)))
+    except SettingError as error:  # it can be read, but not be acted on
+        raise Refused(str(error)) from None
+    if output.form == "json":
+        click.echo(render(outcomes, "json"), nl=False)
+    else:
+        click.echo(_summary(outcomes))
+    sys.exit(1 if any(each.violations for each in outcomes) else 0)
+
+
+def _check_aws() -> None:
+    from karpenter_local.aws.needs import NotInstalled, check_needs  # noqa: PLC0415  as above
+
+    try:
+        check_needs()
+    except NotInstalled as error:
+        raise Refused(str(error), hint=error.hint) from None
+
+
+def _settings(given: tuple[str, ...]) -> dict[str, str]:
+    from karpenter.operator.options import SettingError, parse_settings  # noqa: PLC0415  as above
+
+    settings = named_values(given)
+    try:
+        parse_settings(settings)
+    except SettingError as error:
+        raise Refused(f"--set: {error}") from None
+    return settings
+
+
+def _lives(
+    scripts: Iterable[Script], settings: dict[str, str], *, story: bool, total: int
+) -> Iterator[Outcome]:
+    from karpenter_local.simulation.report import tell  # noqa: PLC0415  as above
+    from karpenter_local.simulation.run import play  # noqa: PLC0415  as above
+
+    progress = _Progress(total)
+    for script in scripts:
+        outcome = play(script, settings=settings)
+        progress.lived(outcome)
+        if outcome.violations and story:
+            lines = tell(script, outcome, settings=settings, tried=progress.tried)
+            progress.clear()
+            click.echo("\n".join([*lines, ""]), err=True)
+        yield outcome
+    progress.clear()
+
+
+class _Progress:
+    """One line on standard error that changes, where that is a terminal."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._lived = 0
+        self._violated = 0
+        self._tries = 0
+        self._shown = 0.0
+        self._live = sys.stderr.isatty()
+
+    def lived(self, outcome: Outcome) -> None:
+        """Count a life."""
+        self._lived += 1
+        self._violated += bool(outcome.violations)
+        self._tries = 0
+        self._show()
+
+    def tried(self) -> None:
+        """Count an attempt to tell a shorter story."""
+        self._tries += 1
+        self._show()
+
+    def clear(self) -> None:
+        """Leave nothing behind."""
+        if self._live:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+    def _show(self) -> None:
+        if self._live and time.monotonic() - self._shown > 0.1:  # noqa: PLR2004  ten times a second
+            self._shown = time.monotonic()
+            tries = f", looking for a shorter story ({self._tries})" if self._tries else ""
+            text = f"{self._lived} of {self._total} lives, {self._violated} with violations{tries}"
+            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+
+
+def _summary(outcomes: list[Outcome]) -> str:
+    bad = [each for each in outcomes if each.violations]
+    hours = sum(each.seconds for each in outcomes) / 3600
+    lines = [f"seed {each.seed}: {violation}" for each in bad for violation in each.violations[:1]]
+    machines = sum(each.machines for each in outcomes)
+    lines.append(
+        f"{len(outcomes)} {'life' if len(outcomes) == 1 else 'lives'}, {hours:.1f} hours,"
+        f" {machines} {'machine' if machines == 1 else 'machines'},"
+        f" {sum(each.writes for each in outcomes)} writes, {len(bad)} with violations"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,344 @@
+"""
+The next step of a job: how many pods have ended how, whether that is enough, and how many more to start.
+
+Every pod carries a finalizer until its end was counted, so that no end is missed and none counts twice: what
+is being counted is written to the status first (``uncountedTerminatedPods``), then the finalizers are taken
+off.
+
+Pure: ``now`` is an argument.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from karpenter.api.pod import Pod
+from karpenter.kube.target import Plain
+from karpenter_local.controllers import conditions, job_policy, plain, pods
+
+FINALIZER = "batch.kubernetes.io/job-tracking"
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+_FIRST_BACKOFF = 10.0
+_LONGEST_BACKOFF = 600.0
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job asks for."""
+
+    parallelism: int
+    completions: int | None
+    """None: done when one pod has succeeded and the others have ended."""
+    indexed: bool
+    backoff_limit: int
+    deadline: int | None
+    suspended: bool
+    replace_only_failed: bool
+    """Start another pod only when one has ended, not already when it is being deleted."""
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """How the pods of a job have fared."""
+
+    active: tuple[Pod, ...]
+    terminating: tuple[Pod, ...]
+    succeeded: int
+    failed: int
+    to_release: tuple[Pod, ...]
+    """Pods whose end is counted with this and whose finalizer then goes."""
+    uncounted_succeeded: tuple[str, ...]
+    uncounted_failed: tuple[str, ...]
+    completed: frozenset[int]
+    """Indexes that have succeeded."""
+    last_failure: datetime | None
+    restarts: int
+    forgiven: int = 0
+    """Failures that the job's policy ignores; the next pod waits for them all the same."""
+    fatal: str = ""
+    """The failure that the job's policy says ends it."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """How a job has ended."""
+
+    kind: str
+    """Complete or Failed."""
+    reason: str
+    message: str
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What to do now."""
+
+    create: tuple[int | None, ...] = ()
+    """One entry per pod to start: its index, or None."""
+    delete: tuple[Pod, ...] = ()
+    wait: float | None = None
+    """Seconds after which to look again."""
+
+
+def wish_of(job: Plain) -> Wish:
+    """Return what a job asks for."""
+    spec = plain.spec_of(job)
+    completions = spec.get("completions")
+    deadline = spec.get("activeDeadlineSeconds")
+    return Wish(
+        parallelism=int(spec.get("parallelism", 1)),
+        completions=None if completions is None else int(completions),
+        indexed=spec.get("completionMode") == "Indexed",
+        backoff_limit=int(spec.get("backoffLimit", 6)),
+        deadline=None if deadline is None else int(deadline),
+        suspended=bool(spec.get("suspend")),
+        replace_only_failed=spec.get("podReplacementPolicy") == "Failed",
+    )
+
+
+def verdict_of(job: Plain) -> Plain | None:
+    """Return the condition by which the job has ended; None while it goes on."""
+    known = plain.status_of(job).get("conditions") or []
+    return next(
+        (each for each in known if each["type"] in {"Complete", "Failed"} and each["status"] == "True"), None
+    )
+
+
+def tally(job: Plain, wish: Wish, mine: Sequence[Pod]) -> Tally:
+    """Count how the pods of a job have fared so far."""
+    status = plain.status_of(job)
+    uncounted = status.get("uncountedTerminatedPods") or {}
+    seen_good, seen_bad = set(uncounted.get("succeeded") or ()), set(uncounted.get("failed") or ())
+    tracked = [pod for pod in mine if FINALIZER in pod.metadata.finalizers]
+    good = [pod for pod in tracked if pod.status.phase == "Succeeded"]
+    fates = {pod.metadata.uid: job_policy.match(job, pod) for pod in mine if pod.status.phase == "Failed"}
+    ignored = {uid for uid, fate in fates.items() if fate is not None and fate.action == "Ignore"}
+    forgiven = [pod for pod in tracked if pod.metadata.uid in ignored]
+    bad = [pod for pod in tracked if _has_failed(pod, wish) and pod.metadata.uid not in ignored]
+    # Pods that a suspension takes away have neither succeeded nor failed.
+    paused = [p for p in tracked if wish.suspended and pods.is_leaving(p) and not pods.is_finished(p)]
+    completed = set(parse_indexes(status.get("completedIndexes", "")))
+    fresh = {index for pod in good if (index := index_of(pod)) is not None}
+    if wish.indexed:
+        succeeded = len(completed | fresh)
+    else:
+        succeeded = int(status.get("succeeded", 0)) + sum(pod.metadata.uid not in seen_good for pod in good)
+    return Tally(
+        active=tuple(pod for pod in mine if pods.is_active(pod)),
+        terminating=tuple(pod for pod in mine if pods.is_leaving(pod) and not pods.is_finished(pod)),
+        succeeded=succeeded,
+        failed=int(status.get("failed", 0)) + sum(pod.metadata.uid not in seen_bad for pod in bad),
+        to_release=(*good, *bad, *forgiven, *paused),
+        uncounted_succeeded=tuple(sorted(pod.metadata.uid for pod in good)),
+        uncounted_failed=tuple(sorted(pod.metadata.uid for pod in bad)),
+        completed=frozenset(completed | fresh) if wish.indexed else frozenset(),
+        last_failure=max((_ended_at(pod) for pod in mine if pod.status.phase == "Failed"), default=None),
+        restarts=sum(each.restart_count for pod in mine for each in pod.status.container_statuses),
+        forgiven=len(ignored),
+        fatal=next((fate.message for fate in fates.values() if fate and fate.action == "FailJob"), ""),
+    )
+
+
+def judge(job: Plain, wish: Wish, count: Tally, now: datetime) -> Verdict | None:
+    """Say whether the job is over, and how."""
+    if count.fatal:
+        return Verdict("Failed", "PodFailurePolicy", count.fatal)
+    on_failure = (plain.spec_of(job)["template"].get("spec") or {}).get("restartPolicy") == "OnFailure"
+    if count.failed > wish.backoff_limit or (on_failure and 0 < wish.backoff_limit <= count.restarts):
+        return Verdict("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    started = plain.parse_time(plain.status_of(job).get("startTime"))
+    if (
+        wish.deadline is not None
+        and started is not None
+        and now >= started + timedelta(seconds=wish.deadline)
+    ):
+        return Verdict("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
+    if wish.completions is None:
+        done = count.succeeded > 0 and not count.active
+    else:
+        done = count.succeeded >= wish.completions
+    if done:
+        return Verdict("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+    return None
+
+
+def next_step(job: Plain, wish: Wish, count: Tally, verdict: Verdict | None, now: datetime) -> Step:
+    """Return which pods to start or to delete now."""
+    if verdict is not None or wish.suspended:
+        return Step(delete=count.active)
+    wanted = _wanted(wish, count)
+    surplus = len(count.active) - wanted
+    if surplus > 0:
+        return Step(delete=tuple(pods.least_wanted_first(count.active, count.active)[:surplus]))
+    missing = -surplus - (len(count.terminating) if wish.replace_only_failed else 0)
+    wait = _backoff_left(count, now)
+    if missing <= 0 or wait > 0:
+        return Step(wait=_sooner(wait if missing > 0 else None, _deadline_left(job, wish, now)))
+    if not wish.indexed:
+        return Step(create=(None,) * missing, wait=_deadline_left(job, wish, now))
+    taken = {index_of(pod) for pod in (*count.active, *count.terminating)} | count.completed
+    free = [index for index in range(wish.completions or 0) if index not in taken]
+    return Step(create=tuple(free[:missing]), wait=_deadline_left(job, wish, now))
+
+
+def status(
+    job: Plain, wish: Wish, count: Tally, verdict: Verdict | None, *, now: datetime, settled: bool
+) -> Plain:
+    """Return the status; `settled` says that no pod is left that could still change it."""
+    old = plain.status_of(job)
+    known = list(old.get("conditions") or [])
+    if verdict is not None:
+        known = _with_verdict(known, verdict, now, final=settled)
+    known = _with_suspension(known, wish, now)
+    ended = verdict is not None
+    result: Plain = {
+        "active": 0 if ended else len(count.active),
+        "ready": 0 if ended else sum(pods.is_ready(pod) for pod in count.active),
+        "terminating": len(count.terminating),
+        "succeeded": count.succeeded,
+        "failed": count.failed,
+        "uncountedTerminatedPods": _uncounted(count),
+        "conditions": known,
+    }
+    if wish.indexed:
+        result["completedIndexes"] = render_indexes(count.completed)
+    waits = wish.suspended and not ended
+    result["startTime"] = None if waits else old.get("startTime") or plain.render_time(now)
+    if verdict is not None and verdict.kind == "Complete" and settled:
+        result["completionTime"] = old.get("completionTime") or plain.render_time(now)
+    always = {"ready", "terminating", "uncountedTerminatedPods"}
+    return {key: value for key, value in result.items() if value or key in always}
+
+
+def pod_for(job: Plain, index: int | None) -> Plain:
+    """Return a pod of the job."""
+    template = plain.spec_of(job)["template"]
+    body = pods.from_template(template, job, finalizers=(FINALIZER,))
+    name, uid = plain.name_of(job), plain.uid_of(job)
+    body["metadata"]["labels"] |= {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid,
+        "job-name": name,
+    }
+    if index is not None:
+        body["metadata"]["generateName"] = f"{name}-{index}-"
+        body["metadata"]["labels"][INDEX] = str(index)
+        body["metadata"]["annotations"][INDEX] = str(index)
+        body["spec"]["hostname"] = f"{name}-{index}"
+        source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
+        variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
+        for container in (*body["spec"].get("containers", ()), *body["spec"].get("initContainers", ())):
+            container["env"] = [*(container.get("env") or ()), variable]
+    return body
+
+
+def index_of(pod: Pod) -> int | None:
+    """Return the index that a pod works on."""
+    text = pod.metadata.annotations.get(INDEX, "")
+    return int(text) if text.isdecimal() else None
+
+
+def parse_indexes(text: str) -> list[int]:
+    """Read a list of indexes such as ``1,3-5``."""
+    found: list[int] = []
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def render_indexes(indexes: Iterable[int]) -> str:
+    """Write a list of indexes; neighbours are joined."""
+    parts: list[list[int]] = []
+    for index in sorted(indexes):
+        if parts and index == parts[-1][1] + 1:
+            parts[-1][1] = index
+        else:
+            parts.append([index, index])
+    return ",".join(_span(first, last) for first, last in parts)
+
+
+def _span(first: int, last: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"
+
+
+def _has_failed(pod: Pod, wish: Wish) -> bool:
+    if pod.status.phase == "Failed":
+        return True
+    if wish.suspended or wish.replace_only_failed or pod.status.phase == "Succeeded":
+        return False
+    return pods.is_leaving(pod)
+
+
+def _ended_at(pod: Pod) -> datetime:
+    ready = pods.condition(pod, "Ready")
+    if ready is not None and ready.last_transition_time is not None:
+        return ready.last_transition_time
+    return pods.created_at(pod)
+
+
+def _wanted(wish: Wish, count: Tally) -> int:
+    if wish.completions is None:
+        return len(count.active) if count.succeeded else wish.parallelism
+    return min(wish.parallelism, max(0, wish.completions - count.succeeded))
+
+
+def _backoff_left(count: Tally, now: datetime) -> float:
+    """Return how long to wait after the last failure; each failure in the job doubles it."""
+    failures = count.failed + count.forgiven
+    if not failures or count.last_failure is None:
+        return 0.0
+    backoff = min(_FIRST_BACKOFF * 2.0 ** (failures - 1), _LONGEST_BACKOFF)
+    return (count.last_failure + timedelta(seconds=backoff) - now).total_seconds()
+
+
+def _deadline_left(job: Plain, wish: Wish, now: datetime) -> float | None:
+    started = plain.parse_time(plain.status_of(job).get("startTime"))
+    if wish.deadline is None:
+        return None
+    return max(0.0, ((started or now) + timedelta(seconds=wish.deadline) - now).total_seconds())
+
+
+def _sooner(*waits: float | None) -> float | None:
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
+def _with_verdict(known: list[Plain], verdict: Verdict, now: datetime, *, final: bool) -> list[Plain]:
+    early = "SuccessCriteriaMet" if verdict.kind == "Complete" else "FailureTarget"
+    for kind in (early, *([verdict.kind] if final else [])):
+        if not conditions.holds(known, kind):
+            known = conditions.with_condition(
+                known,
+                kind,
+                "True",
+                now=now,
+                reason=verdict.reason,
+                message=verdict.message,
+                lastProbeTime=plain.render_time(now),
+            )
+    return known
+
+
+def _with_suspension(known: list[Plain], wish: Wish, now: datetime) -> list[Plain]:
+    was = conditions.holds(known, "Suspended")
+    if wish.suspended == was:
+        return known
+    return conditions.with_condition(
+        known,
+        "Suspended",
+        "True" if wish.suspended else "False",
+        now=now,
+        reason="JobSuspended" if wish.suspended else "JobResumed",
+        message="Job suspended" if wish.suspended else "Job resumed",
+        lastProbeTime=plain.render_time(now),
+    )
+
+
+def _uncounted(count: Tally) -> Plain:
+    found: Plain = {}
+    if count.uncounted_succeeded:
+        found["succeeded"] = list(count.uncounted_succeeded)
+    if count.uncounted_failed:
+        found["failed"] = list(count.uncounted_failed)
+    return found

@@ -1,0 +1,157 @@
+"""
+How a controller runs: keys come in from what changes, a few workers take them one by one, failures come back
+later.
+
+A controller says what wakes it and what to do about one key. Everything else (no two workers on one key,
+waiting longer after each failure, never failing in silence) is done here, once.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
+
+import structlog
+
+from karpenter.base.clock import Clock
+from karpenter.base.queue import Backoff, WorkQueue
+from karpenter.base.tasks import Supervisor
+from karpenter.kube.errors import Conflict, KubeError, NotFound
+from karpenter.kube.informer import Event, Informer, Seen
+
+log = structlog.stdlib.get_logger(__name__)
+
+H = TypeVar("H")
+
+RETRIES = Backoff(first=0.1, cap=30.0)
+
+RACE = 100
+"""Looks at one key in a row, at one moment, that are too many."""
+RACE_PAUSE = 0.1
+
+_SHORTEST_PATIENCE = 0.02
+_PATIENCE_PER_POD = 20e-6  # about what one look costs, so that looking never takes more than half of the time
+
+
+class Controller(Protocol):
+    """One loop of the cluster's housekeeping."""
+
+    name: str
+
+    def watch(self, queue: WorkQueue[str]) -> None:
+        """Subscribe to whatever should put a key in the queue."""
+        ...
+
+    async def reconcile(self, key: str) -> float | None:
+        """Look at one key and put things right; return after how many seconds to look again, if at all."""
+        ...
+
+
+class Patrol(Protocol):
+    """Housekeeping that goes over everything once in a while."""
+
+    name: str
+
+    @property
+    def period(self) -> float:
+        """Seconds between two rounds."""
+        ...
+
+    async def look(self) -> None:
+        """Go over everything once."""
+        ...
+
+
+def patrol(each: Patrol, supervisor: Supervisor, clock: Clock) -> None:
+    """Begin to run a patrol; its informers must be synced."""
+
+    async def rounds() -> None:
+        while True:
+            try:
+                await each.look()
+            except KubeError as error:
+                log.warning("patrol.failed", controller=each.name, error=str(error))
+            await clock.sleep(each.period)
+
+    supervisor.start(each.name, rounds)
+
+
+def wake(
+    informer: Informer[H],
+    queue: WorkQueue[str],
+    keys: Callable[[H], Iterable[str]],
+    *,
+    after: Callable[[str], float] | None = None,
+) -> None:
+    """Queue what `keys` names for each object that comes, changes or goes, `after` some seconds."""
+
+    def listener(event: Event[H]) -> None:
+        woken = dict.fromkeys(keys(event.object))
+        if isinstance(event, Seen) and event.before is not None:
+            woken |= dict.fromkeys(keys(event.before))
+        for key in woken:
+            queue.add_after(key, 0.0 if after is None else after(key))
+
+    informer.subscribe(listener)
+
+
+def patience(pods: int) -> float:
+    """Return how long to collect changes of a workload's pods before looking: longer for many."""
+    return _SHORTEST_PATIENCE + pods * _PATIENCE_PER_POD
+
+
+def start(controller: Controller, supervisor: Supervisor, *, workers: int = 1) -> WorkQueue[str]:
+    """Begin to run a controller; its informers must be synced."""
+    queue: WorkQueue[str] = WorkQueue(backoff=RETRIES)
+    controller.watch(queue)
+    for number in range(workers):
+        supervisor.start(f"{controller.name}/{number}", lambda: _work(controller, queue))
+    return queue
+
+
+async def _work(controller: Controller, queue: WorkQueue[str]) -> None:
+    pace = Pace()
+    while True:
+        async with queue.item() as key:
+            await _handle(controller, queue, key)
+            if pace.is_racing(key, asyncio.get_running_loop().time()):
+                log.warning("key.slowed", controller=controller.name, key=key)
+                await asyncio.sleep(RACE_PAUSE)
+
+
+class Pace:
+    """
+    Notices a key that comes back again and again at one moment of virtual time.
+
+    Two writers that undo each other's work would otherwise do so for ever without time passing.
+    """
+
+    def __init__(self) -> None:
+        self._key = ""
+        self._moment = 0.0
+        self._times = 0
+
+    def is_racing(self, key: str, moment: float) -> bool:
+        """Count one more look at `key`; say whether there were too many at this moment."""
+        if (key, moment) != (self._key, self._moment):
+            self._key, self._moment, self._times = key, moment, 0
+        self._times += 1
+        return self._times >= RACE
+
+
+async def _handle(controller: Controller, queue: WorkQueue[str], key: str) -> None:
+    try:
+        again = await controller.reconcile(key)
+    except (Conflict, NotFound) as error:
+        # Somebody else wrote first, or it is gone: the next look sees the newer state.
+        log.debug("key.retried", controller=controller.name, key=key, error=str(error))
+        queue.retry(key)
+    except KubeError as error:
+        log.warning("key.failed", controller=controller.name, key=key, error=str(error))
+        queue.retry(key)
+    except Exception:
+        log.exception("key.crashed", controller=controller.name, key=key)
+        queue.retry(key)
+    else:
+        queue.forget(key)
+        if again is not None:
+            queue.add_after(key, again)

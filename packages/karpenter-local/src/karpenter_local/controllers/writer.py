@@ -1,0 +1,193 @@
+"""
+How the embedded cluster's own programs write: through the client, and into the shared copies at once.
+
+The server's reply to each write is fed to the informer of its kind, so whoever looks next sees it, whether
+or not the watch has said so yet. Writes that find their work already done (delete of what is gone, create of
+what is there) are not errors.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from karpenter.api.meta import ObjectReference, Resource
+from karpenter.base.ratelimiting import TokenBucket
+from karpenter.kube import verbs
+from karpenter.kube.client import Client, Kind
+from karpenter.kube.errors import AlreadyExists, Conflict, NotFound
+from karpenter.kube.recorder import Occurrence, Recorder
+from karpenter.kube.target import Plain, target_of
+from karpenter.kube.verbs import MergePatch, Patch, Preconditions, StrategicPatch
+from karpenter_local.controllers.informers import Informers
+
+T = TypeVar("T")
+
+
+BREATH = 16
+"""Writes after which the other tasks get a turn: in process, a write is answered without waiting."""
+TOLD_AT_ONCE = 25
+"""Events about one object that are told in quick succession; after that, one every five minutes."""
+TOLD_PER_SECOND = 1 / 300
+MOST_SUBJECTS = 4096
+
+
+class Writer:
+    """Writes as one component, and tells of it."""
+
+    def __init__(self, client: Client, informers: Informers, recorder: Recorder) -> None:
+        self.client = client
+        self._informers = informers
+        self._recorder = recorder
+        self._writes = 0
+        self._patience: OrderedDict[str, TokenBucket] = OrderedDict()
+        """How much more may be told about each object."""
+
+    async def create(self, kind: Kind[T], body: Mapping[str, Any], *, namespace: str = "") -> T:
+        """Make an object.
+
+        Raises:
+            KubeError: as the client does.
+        """
+        made = await self.client.create(kind, body, namespace=namespace)
+        self._observe(kind, made)
+        await self._breathe()
+        return made
+
+    async def ensure(self, kind: Kind[T], body: Mapping[str, Any], *, namespace: str = "") -> bool:
+        """Make an object unless one of its name is there; say whether it was made."""
+        try:
+            await self.create(kind, body, namespace=namespace)
+        except AlreadyExists:
+            return False
+        return True
+
+    async def patch(
+        self, kind: Kind[T], name: str, change: Patch, *, namespace: str = "", subresource: str = ""
+    ) -> T | None:
+        """Change part of an object; None if it is gone."""
+        try:
+            changed = await self.client.patch(
+                kind, name, change, namespace=namespace, subresource=subresource
+            )
+        except NotFound:
+            return None
+        self._observe(kind, changed)
+        await self._breathe()
+        return changed
+
+    async def merge(
+        self, kind: Kind[T], name: str, changes: Mapping[str, Any], *, namespace: str = "", version: str = ""
+    ) -> T | None:
+        """Merge `changes` into an object; None if it is gone.
+
+        Raises:
+            Conflict: it is no longer at `version`.
+        """
+        return await self.patch(kind, name, MergePatch(changes, version), namespace=namespace)
+
+    async def set_status(
+        self,
+        kind: Kind[T],
+        name: str,
+        status: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        strategic: bool = False,
+    ) -> T | None:
+        """Merge into the status of an object; strategic, lists are merged by their keys."""
+        change: Patch = StrategicPatch({"status": status}) if strategic else MergePatch({"status": status})
+        return await self.patch(kind, name, change, namespace=namespace, subresource="status")
+
+    async def delete(
+        self,
+        kind: Kind[Any],
+        name: str,
+        *,
+        namespace: str = "",
+        uid: str = "",
+        grace: int | None = None,
+        propagation: str = "",
+    ) -> bool:
+        """Ask for an object to go; say whether there was one (of that uid) to ask."""
+        target = target_of(kind)
+        request = verbs.delete(
+            target,
+            name,
+            namespace=namespace,
+            only_if=Preconditions(uid=uid),
+            grace=grace,
+            propagation=propagation,
+        )
+        try:
+            response = await self.client.send(request)
+        except (NotFound, Conflict):
+            return False
+        if msgspec.json.decode(response.body, type=_Head).kind == target.kind:
+            self._observe(kind, target.read(response.body))
+        await self._breathe()
+        return True
+
+    def tell(self, about: Plain | Resource | ObjectReference, type_: str, reason: str, message: str) -> None:
+        """Publish an event about an object, unless too much is being said of it."""
+        subject = reference(about)
+        if not self._bucket(subject.uid).try_take():
+            return
+        self._recorder.publish(
+            Occurrence(
+                about=subject,
+                type="Warning" if type_ == "Warning" else "Normal",
+                reason=reason,
+                message=message,
+                quiet_for=0.0,
+            )
+        )
+
+    def _bucket(self, uid: str) -> TokenBucket:
+        bucket = self._patience.get(uid)
+        if bucket is None:
+            bucket = self._patience[uid] = TokenBucket(rate=TOLD_PER_SECOND, burst=TOLD_AT_ONCE)
+            if len(self._patience) > MOST_SUBJECTS:
+                self._patience.popitem(last=False)
+        return bucket
+
+    async def _breathe(self) -> None:
+        self._writes += 1
+        if self._writes % BREATH == 0:
+            await asyncio.sleep(0)
+
+    def _observe(self, kind: Kind[T], item: T) -> None:
+        informer = self._informers.of(target_of(kind).kind)
+        if informer is not None:
+            informer.observe(item)
+
+
+class _Head(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+def reference(about: Plain | Resource | ObjectReference) -> ObjectReference:
+    """Return the reference to an object that an event carries."""
+    if isinstance(about, ObjectReference):
+        return about
+    if isinstance(about, dict):
+        meta = about["metadata"]
+        return ObjectReference(
+            api_version=about["apiVersion"],
+            kind=about["kind"],
+            namespace=meta.get("namespace", ""),
+            name=meta["name"],
+            uid=meta.get("uid", ""),
+            resource_version=meta.get("resourceVersion", ""),
+        )
+    meta = about.metadata
+    return ObjectReference(
+        api_version=about.api_version,
+        kind=about.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )

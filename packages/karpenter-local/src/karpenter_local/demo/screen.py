@@ -1,0 +1,164 @@
+"""
+The screen of the demo: machines as bars that fill with pods, the price, and what was decided and why.
+
+On a terminal it is drawn anew several times a second; elsewhere every change is a plain line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich import box
+from rich.console import Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from karpenter.cli.planning.page import HOURS_A_MONTH, bar, money
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from karpenter.api.cluster import Event
+    from karpenter_local.demo.scenes import Outcome, Picture, Scene
+
+_SHOWN_LINES: Final = 12
+_TOLD: Final = frozenset(
+    {
+        "Nominated",
+        "DisruptionTerminating",
+        "DisruptionLaunching",
+        "DisruptionBlocked",
+        "Unconsolidatable",
+        "ConsolidationCandidate",
+        "Evicted",
+        "Launched",
+        "Registered",
+        "Initialized",
+    }
+)
+
+
+class Screen:
+    """Shows the tour; use as a context manager."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = (
+            Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+        )
+        self._lines: list[str] = []
+        self._seen: set[str] = set()
+        self._last: Picture | None = None
+
+    def __enter__(self) -> Screen:  # noqa: PYI034  never subclassed
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, scene: Scene, picture: Picture, events: list[Event]) -> None:
+        """Show the stage at one moment, and what was announced since."""
+        fresh = [self._told(event, picture.seconds) for event in events if self._is_news(event)]
+        self._lines += fresh
+        if self._live is not None:
+            self._live.update(frame(self, scene, picture), refresh=True)
+        else:
+            for line in fresh:
+                self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+            self._changes(picture)
+        self._last = picture
+
+    def scene(self, scene: Scene) -> None:
+        """Announce a scene."""
+        self._lines.append(f"$ {scene.title}" if scene.title.startswith("kubectl") else f"# {scene.title}")
+        if self._live is None:
+            self._console.print(self._lines[-1], highlight=False)
+
+    def _is_news(self, event: Event) -> bool:
+        key = f"{event.metadata.namespace}/{event.metadata.name}"
+        if event.reason not in _TOLD or event.involved_object.kind == "Node" or key in self._seen:
+            return False  # what is said of a node is said of its claim as well
+        self._seen.add(key)
+        return True
+
+    @staticmethod
+    def _told(event: Event, seconds: float) -> str:
+        about = event.involved_object
+        return f"{seconds:6.1f}s  {event.reason:<22} {about.kind.lower()}/{about.name}: {event.message}"
+
+    def _changes(self, picture: Picture) -> None:
+        last = self._last
+        if last is not None and (last.machines == picture.machines and last.running == picture.running):
+            return
+        told = (
+            ", ".join(f"{m.kind or '?'} {m.zone} {m.state} {m.cpu:.0%}" for m in picture.machines)
+            or "no machines"
+        )
+        self._console.print(
+            f"{picture.seconds:6.1f}s  {picture.running} pods run, {picture.waiting} wait, "
+            f"{money(picture.hourly)} an hour: {told}",
+            highlight=False,
+            soft_wrap=True,
+            markup=False,
+        )
+
+    @staticmethod
+    def heading(scene: Scene, picture: Picture) -> Panel:
+        """Return what happens, and what it costs."""
+        text = Text.assemble(
+            (scene.title, "bold"),
+            f"\n{picture.running} pods run, {picture.waiting} wait    ",
+            (f"{money(picture.hourly)} an hour", "bold green"),
+            f"  (${picture.hourly * HOURS_A_MONTH:,.2f} a month)    {picture.seconds:.0f} s",
+        )
+        return Panel(text, title="karpenter demo", title_align="left", box=box.ROUNDED)
+
+    def log(self) -> Text:
+        """Return the latest of what was announced."""
+        return Text("\n".join(self._lines[-_SHOWN_LINES:]), style="dim", overflow="ellipsis", no_wrap=True)
+
+
+def frame(screen: Screen, scene: Scene, picture: Picture) -> Group:
+    """Return the whole screen at one moment."""
+    return Group(screen.heading(scene, picture), _machines(picture), screen.log())
+
+
+def _machines(picture: Picture) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("machine", "type", "zone", "bought", "state", "cpu", "pods", "$/hour"):
+        table.add_column(name, no_wrap=True)
+    for each in picture.machines:
+        table.add_row(
+            each.name,
+            each.kind,
+            each.zone,
+            each.bought,
+            each.state,
+            bar(each.cpu),
+            "●" * each.pods,
+            money(each.price),
+        )
+    return table
+
+
+def summary(outcomes: list[Outcome]) -> Table:
+    """Return what happened, scene by scene."""
+    table = Table(title="What happened", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("", "expected", "took", "machines", "$/hour"):
+        table.add_column(name)
+    for each in outcomes:
+        mark = Text("✔ held", style="green") if each.held else Text("✘ did not hold", style="red")
+        picture = each.picture
+        table.add_row(
+            mark,
+            f"{each.scene.title}: {each.scene.expectation}",
+            f"{each.took:.0f} s",
+            str(len(picture.machines)),
+            money(picture.hourly),
+        )
+    return table

@@ -1,0 +1,36 @@
+"""How the fleet behaves: how fast, how often, and for which nodes."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from karpenter.api.node import Node
+from karpenter_local.kubelet.script import Habits
+
+UNMANAGED = "local.karpenter.sh/kubelet"
+"""On a Node, with the value ``none``: somebody else keeps it alive, or nobody does."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """One fleet's ways."""
+
+    boot: float = 0.2
+    """Seconds from the appearance of a Node to its first report."""
+    heartbeat: float = 10.0
+    """Seconds between two renewals of a node's lease."""
+    lease_seconds: int = 40
+    """How long a lease is good for. Raise it with `heartbeat` for long simulations of many nodes."""
+    habits: Habits = Habits()
+    drivers: Mapping[str, int] = msgspec.field(default_factory=lambda: {"ebs.csi.aws.com": 26})
+    """CSI drivers on every node, and how many volumes of each it can take."""
+    narrate: bool = False
+    """Publish an event for every container that starts."""
+
+    @property
+    def report(self) -> float:
+        """Seconds between two reports of a node that has nothing new to say."""
+        return max(300.0, 10 * self.heartbeat)
+
+    def adopts(self, node: Node) -> bool:
+        """Say whether the fleet keeps this node alive."""
+        return node.metadata.annotations.get(UNMANAGED) != "none"

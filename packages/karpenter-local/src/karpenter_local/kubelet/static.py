@@ -1,0 +1,91 @@
+"""
+Static pods: what a node runs because its own files say so, mirrored in the API so that others see it.
+
+A mirror pod belongs to its Node and carries the annotations that tell it apart. Deleting it does not end the
+pod: the node makes the mirror anew.
+"""
+
+import asyncio
+import hashlib
+from copy import deepcopy
+
+import msgspec
+import structlog
+
+from karpenter.api.pod import Pod
+from karpenter.kube.errors import KubeError
+from karpenter.kube.informer import Event, Removed
+from karpenter.kube.target import Plain
+from karpenter_local.controllers.informers import Informers
+from karpenter_local.controllers.writer import Writer
+from karpenter_local.kubelet.agenda import Agenda
+from karpenter_local.kubelet.seats import Seat
+
+log = structlog.stdlib.get_logger(__name__)
+
+MIRROR = "kubernetes.io/config.mirror"
+AGAIN = 1.0
+"""Seconds after which a mirror that was deleted is made again."""
+
+
+def mirror_of(manifest: Plain, node: str, node_uid: str) -> Plain:
+    """Return the mirror of a static pod on a node."""
+    body = deepcopy(manifest)
+    meta = body.setdefault("metadata", {})
+    digest = hashlib.blake2b(msgspec.json.encode(manifest, order="sorted"), digest_size=16).hexdigest()
+    meta["name"] = f"{meta['name']}-{node}"
+    meta.setdefault("namespace", "kube-system")
+    meta["annotations"] = {
+        **(meta.get("annotations") or {}),
+        "kubernetes.io/config.hash": digest,
+        MIRROR: digest,
+        "kubernetes.io/config.source": "file",
+    }
+    meta["ownerReferences"] = [
+        {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid, "controller": True}
+    ]
+    spec = body["spec"]
+    spec["nodeName"] = node
+    spec["tolerations"] = [*(spec.get("tolerations") or ()), {"effect": "NoExecute", "operator": "Exists"}]
+    return body
+
+
+class StaticPods:
+    """Keeps the mirrors of static pods."""
+
+    def __init__(self, seats: dict[str, Seat], informers: Informers, writer: Writer) -> None:
+        self._seats = seats
+        self._pods = informers.pods
+        self._writer = writer
+        self._wanted: dict[str, tuple[str, Plain]] = {}
+        """Key of the mirror to its node and its manifest."""
+        self.agenda: Agenda[str] = Agenda()
+
+    def subscribe(self) -> None:
+        """Begin to follow the mirrors."""
+        self._pods.subscribe(self._pod_changed)
+
+    def run(self, seat: Seat, manifest: Plain) -> str:
+        """Let a node run a static pod; return the key of its mirror."""
+        meta = mirror_of(manifest, seat.name, seat.uid)["metadata"]
+        key = f"{meta['namespace']}/{meta['name']}"
+        self._wanted[key] = (seat.name, manifest)
+        self.agenda.put(key, asyncio.get_running_loop().time())
+        return key
+
+    def _pod_changed(self, event: Event[Pod]) -> None:
+        if isinstance(event, Removed) and event.key in self._wanted:
+            self.agenda.put(event.key, asyncio.get_running_loop().time() + AGAIN)
+
+    async def step(self, key: str) -> None:
+        """Make a mirror that is missing, if its node is there."""
+        node, manifest = self._wanted[key]
+        seat = self._seats.get(node)
+        if seat is None or not seat.health.reports or key in self._pods.store:
+            return
+        body = mirror_of(manifest, node, seat.uid)
+        try:
+            await self._writer.ensure(Pod, body, namespace=body["metadata"]["namespace"])
+        except KubeError as error:
+            log.warning("mirror.not_made", pod=key, error=str(error))
+            self.agenda.put(key, asyncio.get_running_loop().time() + AGAIN)

@@ -1,0 +1,80 @@
+"""
+One pod's decision: the best feasible node, or the reasons why there is none.
+
+Among equals the choice falls by a hash of the seed and the pod's name: it looks random, and it is the same
+whenever the question is the same, whatever else was decided before.
+"""
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from karpenter_local.scheduler.demand import Demand
+from karpenter_local.scheduler.judge import Refused, feasible, refusal
+from karpenter_local.scheduler.rows import Mask
+from karpenter_local.scheduler.score import scores
+from karpenter_local.scheduler.storage import NO_CLAIMS, Survey
+from karpenter_local.scheduler.table import Occupant, Table
+from karpenter_local.scheduler.volumes import Binding
+
+if TYPE_CHECKING:
+    from karpenter_local.scheduler.rows import Ints
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """The node that the pod gets."""
+
+    node: str
+    bindings: tuple[Binding, ...] = ()
+    """What happens to its unbound claims there."""
+
+
+def place(
+    table: Table,
+    key: str,
+    demand: Demand,
+    *,
+    seed: int,
+    survey: Survey = NO_CLAIMS,
+    nominated: str = "",
+    expected: tuple[Occupant, ...] = (),
+) -> Placed | Refused:
+    """
+    Decide where the pod called `key` goes.
+
+    `nominated` is the node that room was made on for this pod; it is taken if it fits. `expected` are pods
+    of at least its priority that room was made for elsewhere: the pod may not take that room, nor rely on
+    their coming.
+    """
+    rows = feasible(table, demand, survey)
+    if expected and rows.any():
+        with table.supposing(having=expected):
+            rows = rows & feasible(table, demand, survey)
+    if not rows.any():
+        return refusal(table, demand, survey)
+    row = _pick(table, key, demand, rows, seed=seed, nominated=nominated)
+    bindings = table.volumes.bindings(survey, row) if survey.to_bind else ()
+    assert bindings is not None, "a feasible row has a volume for every claim"
+    return Placed(table.rows.names[row], bindings)
+
+
+def _pick(table: Table, key: str, demand: Demand, rows: Mask, *, seed: int, nominated: str) -> int:
+    promised = table.rows.find(nominated) if nominated else None
+    if promised is not None and rows[promised]:
+        return promised
+    candidates: Ints = rows.nonzero()[0]
+    if len(candidates) == 1:
+        return int(candidates[0])
+    total = scores(table, demand, rows)
+    best = candidates[total == total.max()].tolist()
+    if len(best) == 1:
+        return int(best[0])
+    best.sort(key=table.rows.names.__getitem__)
+    return int(best[draw(seed, key) % len(best)])
+
+
+def draw(seed: int, key: str) -> int:
+    """Return a large number that depends on nothing but the arguments."""
+    digest = hashlib.blake2b(f"{seed}/{key}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big")

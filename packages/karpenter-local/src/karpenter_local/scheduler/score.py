@@ -1,0 +1,104 @@
+"""
+Which of several feasible nodes is best: the scheduler's default scores and their weights.
+
+Each score is brought to the range 0 to 100 over the feasible nodes before it is weighted, so the scores are
+only comparable within one decision. Images are not simulated, so where they lie counts for nothing.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from karpenter.core.model.resources import CPU, MEMORY
+from karpenter_local.scheduler import affinity, spread
+from karpenter_local.scheduler.demand import Demand
+from karpenter_local.scheduler.rows import Ints, Mask
+from karpenter_local.scheduler.table import Table
+
+BEST = 100
+
+TAINTS_WEIGHT = 3
+NODE_AFFINITY_WEIGHT = 2
+SPREAD_WEIGHT = 2
+POD_AFFINITY_WEIGHT = 2
+LEAST_LOADED_WEIGHT = 1
+BALANCED_WEIGHT = 1
+
+Floats = npt.NDArray[np.float64]
+
+
+def scores(table: Table, demand: Demand, feasible: Mask) -> Ints:
+    """Return the total score of every feasible row, in row order; the highest is best."""
+    at = feasible.nonzero()[0]
+    view = table.view(demand.placement)
+    total = LEAST_LOADED_WEIGHT * _least_loaded(table, demand, at)
+    if demand.requests:
+        total += BALANCED_WEIGHT * _balanced(table, demand, at)
+    total += TAINTS_WEIGHT * _of_largest(view.discouraged[at], reverse=True)
+    if demand.placement.preferences:
+        total += NODE_AFFINITY_WEIGHT * _of_largest(view.preferred[at])
+    if demand.soft_spread:
+        total += SPREAD_WEIGHT * _spread(table, demand, feasible, at)
+    pull = affinity.pull(table, demand)
+    if pull is not None:
+        total += POD_AFFINITY_WEIGHT * _of_range(pull[at])
+    return total
+
+
+def _least_loaded(table: Table, demand: Demand, at: Ints) -> Ints:
+    """Score the free share of cpu and memory after the pod, averaged over those that the node has at all."""
+    total = np.zeros(len(at), np.int64)
+    counted = np.zeros(len(at), np.int64)
+    for which, name in enumerate((CPU, MEMORY)):
+        offered = table.stock.offered(name)[at]
+        used = table.stock.load(which)[at] + demand.load[which]
+        has = offered > 0
+        counted += has
+        spare = np.maximum(offered - used, 0)
+        total += np.where(has, spare * BEST // np.maximum(offered, 1), 0)
+    return total // np.maximum(counted, 1)
+
+
+def _balanced(table: Table, demand: Demand, at: Ints) -> Ints:
+    """Score how alike the used shares of cpu and memory are after the pod."""
+    wants = dict(demand.requests)
+    shares: list[Floats] = []
+    has = np.ones(len(at), np.bool_)
+    for name in (CPU, MEMORY):
+        offered = table.stock.offered(name)[at]
+        used = offered - table.stock.left(name)[at] + wants.get(name, 0)
+        has &= offered > 0
+        shares.append(np.minimum(used / np.maximum(offered, 1), 1.0))
+    apart = np.where(has, np.abs(shares[0] - shares[1]) / 2, 0.0)
+    return ((1.0 - apart) * BEST).astype(np.int64)
+
+
+def _spread(table: Table, demand: Demand, feasible: Mask, at: Ints) -> Ints:
+    view = table.view(demand.placement)
+    crowding, lacking = spread.penalties(
+        table, demand.soft_spread, view, feasible, need_labels=not demand.default_spread
+    )
+    among = ~lacking[at]
+    penalty = crowding[at]
+    if not among.any():
+        return np.zeros(len(at), np.int64)
+    most, least = int(penalty[among].max()), int(penalty[among].min())
+    if most == 0:
+        return np.where(among, BEST, 0).astype(np.int64)
+    return np.where(among, BEST * (most + least - penalty) // most, 0).astype(np.int64)
+
+
+def _of_largest(values: Ints, *, reverse: bool = False) -> Ints:
+    """Scale so that the largest value is 100; reversed, so that it is 0 and zero is 100."""
+    largest = int(values.max(initial=0))
+    if largest == 0:
+        return np.full(len(values), BEST if reverse else 0, np.int64)
+    scaled = values * BEST // largest
+    return BEST - scaled if reverse else scaled
+
+
+def _of_range(values: Ints) -> Ints:
+    """Scale so that the least value is 0 and the largest 100; all alike are 0."""
+    most, least = int(values.max()), int(values.min())
+    if most == least:
+        return np.zeros(len(values), np.int64)
+    return ((values - least) / (most - least) * BEST).astype(np.int64)

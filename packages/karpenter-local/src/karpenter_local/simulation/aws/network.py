@@ -1,0 +1,225 @@
+"""
+One operator's line to AWS, in the event loop: calls take virtual time, and everything can go wrong with them.
+
+What the SDK does in threads and in real time is done here instead: a call that was throttled, not answered or
+answered with a fault of AWS's own is sent again, as often and after as long as the SDK would. When the
+operator dies its line is cut: what was sent may have been carried out, and no answer comes back.
+
+What goes wrong with calls to AWS at the moment: some share of all, or the next ones of an operation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar
+
+import msgspec
+
+from karpenter.cloud.aws.errors import NoAnswer, NoCredentials, Refused
+from karpenter.cloud.aws.sdk import (
+    ATTEMPTS,
+    CONNECT_SECONDS,
+    NO_ANSWER,
+    ONCE_MORE,
+    READ_SECONDS,
+    Attempt,
+    Aws,
+    Called,
+)
+from karpenter.cloud.errors import CloudError, Throttled
+from karpenter_local.aws import faults
+from karpenter_local.aws.mail import has_mail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karpenter.cloud.aws.sdk import Answer, Clients
+    from karpenter_local.aws.account import Account
+    from karpenter_local.simulation.network import Wire
+
+
+T = TypeVar("T")
+
+_THERE: Final = (0.005, 0.05)
+"""Seconds that a call takes to AWS, and its answer back: others get in between."""
+
+_LONGEST_PAUSE: Final = 20.0
+_READING: Final = ("Describe", "Get", "List", "Receive")
+_BUSY: Final = "503"
+_REFUSALS: Final[dict[str | None, faults.Fault]] = {
+    "throttled": faults.Refuse(code="RequestLimitExceeded", status=int(_BUSY)),
+    "error": faults.Refuse(code="InternalError", status=500),
+    "lost for good": faults.LoseAnswer(),
+}
+"""Troubles that AWS itself tells, or causes."""
+
+_DONE: Final = frozenset({"failing", "lost", "deaf"})
+"""Troubles with calls that were carried out."""
+
+
+class Line(Aws):
+    """Asks the embedded AWS in virtual time."""
+
+    def __init__(
+        self, clients: Clients, account: Account, *, weather: Weather, chance: Random, wire: Wire
+    ) -> None:
+        """The `wire` to the API server counts what the operator writes, on this line, too."""
+        super().__init__(clients)
+        self._account = account
+        self._weather = weather
+        self._chance = chance
+        self._wire = wire
+        self._severed = False
+        self._stuck: list[asyncio.Task[Any] | None] = []
+        """Whoever waits for an answer that does not come: held, since nobody else may."""
+
+    def sever(self) -> None:
+        """Carry nothing from now on."""
+        self._severed = True
+        self.close()
+
+    async def ask(self, service: str, operation: str, /, **parameters: Any) -> Answer:
+        """Call an operation, as often as the SDK would."""
+        if operation == "ReceiveMessage" and not has_mail(self._account):
+            return {}
+        if service == "ec2":
+            await self._bucket(operation).take()
+        if operation == "CreateFleet":  # as the SDK does, so that AWS carries it out once
+            parameters["ClientToken"] = f"{self._chance.getrandbits(64):x}"
+        loop = asyncio.get_running_loop()
+        named = self._clients.by_name[service].meta.service_model.service_id
+        called, began = Called(service=named, action=operation), loop.time()
+        try:
+            return await self._persist(service, operation, parameters, called)
+        finally:
+            called.seconds = loop.time() - began
+            self.note(called)
+
+    async def run(self, service: str, work: Callable[[Any], T]) -> T:
+        """Let a function ask one service a lot, at once."""
+        if self._severed:
+            await self._hang()
+        await self._pass()
+        if self._weather.pick("") is not None:
+            raise NoAnswer(action=service, because="the simulation says no")
+        made: list[Called] = []
+        try:
+            return self._run(service, work, made)
+        finally:
+            for each in made:
+                self.note(each)
+
+    async def _persist(
+        self, service: str, operation: str, parameters: dict[str, Any], called: Called
+    ) -> Answer:
+        loop = asyncio.get_running_loop()
+        attempts = ONCE_MORE if operation == "CreateFleet" else ATTEMPTS
+        for attempt in range(1, attempts + 1):
+            sent, code = loop.time(), NO_ANSWER
+            try:
+                answer = await self._once(service, operation, parameters)
+            except CloudError as error:
+                code = _code(error)
+                if attempt == attempts or not _is_passing(error):
+                    raise
+            else:
+                code = "200"
+                return answer
+            finally:
+                called.attempts.append(Attempt(code, loop.time() - sent))
+            pause = self._chance.random() * 2 ** (attempt - 1)
+            await asyncio.sleep(min(pause, _LONGEST_PAUSE))
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _once(self, service: str, operation: str, parameters: dict[str, Any]) -> Answer:
+        if self._severed:
+            await self._hang()
+        action = f"{service}:{operation}"
+        if not operation.startswith(_READING) and (end := self._wire.count()):
+            self._severed = True
+            if end == "after":
+                self._call(service, operation, parameters, [])
+            await self._hang()
+        kind = self._weather.pick(operation)
+        await self._pass()
+        if kind == "unreachable":
+            await asyncio.sleep(CONNECT_SECONDS)
+            raise NoAnswer(action=action, because="connect timeout")
+        if kind == "silent":
+            await asyncio.sleep(READ_SECONDS)
+            raise NoAnswer(action=action, because="read timeout")
+        if kind in _REFUSALS:
+            self._account.faults.next(operation, _REFUSALS[kind])
+        answer = self._call(service, operation, parameters, [])
+        await self._pass()
+        if kind in _DONE:
+            await self._lose(action, kind)
+        return answer
+
+    async def _lose(self, action: str, kind: Trouble | None) -> NoReturn:
+        """Lose the answer to what was carried out."""
+        if kind == "failing":
+            raise Refused(action=action, code="InternalError", message="the simulation says no", status=500)
+        if kind == "deaf":
+            await asyncio.sleep(READ_SECONDS)
+        raise NoAnswer(action=action, because="the connection was closed")
+
+    async def _hang(self) -> NoReturn:
+        """Wait for an answer that does not come."""
+        self._stuck.append(asyncio.current_task())
+        await asyncio.Future[None]()
+        raise AssertionError("nobody ends this wait")
+
+    async def _pass(self) -> None:
+        """Let a little time pass."""
+        await asyncio.sleep(self._chance.uniform(*_THERE))
+        if self._severed:
+            await self._hang()
+
+
+def _is_passing(error: CloudError) -> bool:
+    """Say whether the SDK would try again."""
+    if isinstance(error, NoCredentials):
+        return False
+    if isinstance(error, Refused):
+        return error.is_fault_of_server
+    return isinstance(error, NoAnswer | Throttled)
+
+
+def _code(error: CloudError) -> str:
+    """Return the status of an answer that was an error."""
+    if isinstance(error, Throttled):
+        return _BUSY
+    return str(error.status) if isinstance(error, Refused) else NO_ANSWER
+
+
+Trouble = Literal["throttled", "error", "failing", "unreachable", "lost", "silent", "deaf", "lost for good"]
+"""
+Too many calls; an error of AWS's own; the same though it was done; no connection; done with the answer lost;
+no answer ever; no answer ever though it was done; done, and the answer is lost however often it is asked for.
+"""
+
+
+class Weather(msgspec.Struct, kw_only=True):
+    """What goes wrong with calls."""
+
+    share: float = 0.0
+    kinds: tuple[Trouble, ...] = ()
+    chance: Random | None = None
+    waiting: dict[str, list[Trouble]] = msgspec.field(default_factory=lambda: defaultdict(list))
+    """Troubles that wait for calls of an operation."""
+
+    def pick(self, operation: str) -> Trouble | None:
+        """Return what goes wrong with a call, if anything does."""
+        if self.waiting.get(operation):
+            return self.waiting[operation].pop(0)
+        if self.chance is None or self.chance.random() >= self.share:
+            return None
+        return self.chance.choice(self.kinds)
+
+    def calm(self) -> None:
+        """Let calls go well from now on."""
+        self.chance = None
+        self.waiting.clear()

@@ -1,0 +1,122 @@
+"""How much goes wrong in a made-up life, and when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from karpenter_local.simulation.faults import (
+    BadCalls,
+    BadCloud,
+    BadLaunch,
+    Crash,
+    CutWatches,
+    Drift,
+    HoldWatches,
+    LoseMachine,
+    SecondLeader,
+    SellOut,
+    SilenceNode,
+    TellTwice,
+    WrongTime,
+)
+from karpenter_local.simulation.workload import ZONES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from random import Random
+
+    from karpenter_local.simulation.faults import Mishap
+    from karpenter_local.simulation.network import Trouble
+
+Severity: TypeAlias = Literal["none", "some", "many", "dense"]
+Kind: TypeAlias = "Callable[[Random, float], Mishap]"
+"""Makes a mishap for a time of a life."""
+
+
+_EVERY: Final[dict[str, float]] = {"some": 300.0, "many": 75.0, "dense": 30.0}
+"""Seconds between two mishaps, on average."""
+
+_WATCHED: Final = ("pods", "nodes", "nodeclaims", "nodepools")
+_TROUBLES: Final[tuple[Trouble, ...]] = (
+    "conflict",
+    "busy",
+    "error",
+    "lost",
+    "unreachable",
+    "silent",
+    "deaf",
+)
+
+
+def mishaps(chance: Random, seconds: float, severity: Severity) -> list[Mishap]:
+    """Return what goes wrong in a life of so many seconds."""
+    return drawn(_ALL, chance, seconds, severity)
+
+
+def drawn(kinds: Sequence[Kind], chance: Random, seconds: float, severity: Severity) -> list[Mishap]:
+    """Return mishaps of some kinds, one after the other, at random times of a life."""
+    if severity == "none":
+        return []
+    found, at = [], 0.0
+    while (at := at + chance.expovariate(1 / _EVERY[severity])) < seconds:
+        found.append(chance.choice(kinds)(chance, at))
+    return found
+
+
+def _bad_calls(chance: Random, at: float) -> Mishap:
+    kinds = tuple(chance.sample(_TROUBLES, chance.randint(1, 3)))
+    return BadCalls(
+        at=at, seconds=chance.choice((5.0, 30.0, 90.0)), share=chance.choice((0.05, 0.2, 0.6)), kinds=kinds
+    )
+
+
+def _crash(chance: Random, at: float) -> Mishap:
+    return Crash(
+        at=at,
+        calls=chance.randint(1, 12),
+        carried_out=chance.random() < 0.5,  # noqa: PLR2004  one side or the other
+        down=chance.choice((0.0, 5.0, 40.0)),
+    )
+
+
+def _hold(chance: Random, at: float) -> Mishap:
+    plurals = tuple(chance.sample(_WATCHED, chance.randint(1, 3)))
+    return HoldWatches(at=at, plurals=plurals, seconds=chance.choice((2.0, 10.0, 40.0, 120.0)))
+
+
+def _launch(chance: Random, at: float) -> Mishap:
+    kind = chance.choice(("fail", "hang", "lose", "lose and hang", "slow", "never join"))
+    return BadLaunch(at=at, kind=kind, count=chance.choice((1, 1, 3)))
+
+
+def _lose(chance: Random, at: float) -> Mishap:
+    return LoseMachine(at=at, pick=chance.random(), announced=chance.random() < 0.5)  # noqa: PLR2004
+
+
+def _sell_out(chance: Random, at: float) -> Mishap:
+    return SellOut(at=at, zone=chance.choice(ZONES), seconds=chance.choice((30.0, 300.0, 900.0)))
+
+
+def _wrong_time(chance: Random, at: float) -> Mishap:
+    ahead = chance.choice((-300.0, -30.0, -2.0, 5.0, 60.0, 300.0))
+    return WrongTime(at=at, ahead=ahead, seconds=chance.choice((10.0, 120.0)))
+
+
+_ALL: Final[tuple[Kind, ...]] = (
+    _bad_calls,
+    _bad_calls,
+    _crash,
+    _crash,
+    _hold,
+    _launch,
+    _launch,
+    _lose,
+    _sell_out,
+    _wrong_time,
+    lambda chance, at: BadCloud(at=at, seconds=chance.choice((10.0, 60.0)), share=0.5),
+    lambda chance, at: CutWatches(at=at, forgotten=chance.random() < 0.5),  # noqa: PLR2004  sometimes
+    lambda chance, at: Drift(at=at, pick=chance.random()),
+    lambda chance, at: SecondLeader(at=at, seconds=chance.choice((2.0, 15.0, 60.0))),
+    lambda chance, at: SilenceNode(at=at, pick=chance.random(), seconds=chance.choice((20.0, 120.0, 600.0))),
+    lambda chance, at: TellTwice(at=at, seconds=chance.choice((30.0, 300.0))),
+)

@@ -1,0 +1,117 @@
+"""
+The cluster as it is, kept from the API server's own writes: no watch, no delay, no faults.
+
+It stands where a journal would stand, so that it hears of every write in order and at once. It keeps the few
+kinds that rules ask for, and folds every write into a digest: two lives are the same if their digests are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from karpenter.api.capacitybuffer import CapacityBuffer
+from karpenter.api.cluster import PodDisruptionBudget
+from karpenter.api.meta import Resource
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodeoverlay import NodeOverlay
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod
+from karpenter.kube.target import target_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karpenter.base.clock import Clock
+    from karpenter_local.apiserver.history import Change
+
+_KINDS: Final[dict[str, type[Resource]]] = {
+    "nodes": Node,
+    "pods": Pod,
+    "nodeclaims.karpenter.sh": NodeClaim,
+    "nodepools.karpenter.sh": NodePool,
+    "poddisruptionbudgets.policy": PodDisruptionBudget,
+    "capacitybuffers.autoscaling.x-k8s.io": CapacityBuffer,
+    "nodeoverlays.karpenter.sh": NodeOverlay,
+}
+
+
+class Wrote(msgspec.Struct, frozen=True):
+    """One write: an object before and after it; None where there was or is none."""
+
+    before: Resource | None
+    after: Resource | None
+
+    @property
+    def object(self) -> Resource:
+        """The newest state that there is."""
+        found = self.after if self.after is not None else self.before
+        assert found is not None
+        return found
+
+
+class Mirror:
+    """All nodes, claims, pods and pools, and everything else that rules ask for."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._listeners: list[Callable[[Wrote], None]] = []
+        self._readers = {table: target_of(kind).read for table, kind in _KINDS.items()}
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[str, Pod] = {}
+        self.claims: dict[str, NodeClaim] = {}
+        self.pools: dict[str, NodePool] = {}
+        self.budgets: dict[str, PodDisruptionBudget] = {}
+        self.buffers: dict[str, CapacityBuffer] = {}
+        self.overlays: dict[str, NodeOverlay] = {}
+        self._of: dict[str, dict[str, Any]] = {
+            "nodes": self.nodes,
+            "pods": self.pods,
+            "nodeclaims.karpenter.sh": self.claims,
+            "nodepools.karpenter.sh": self.pools,
+            "poddisruptionbudgets.policy": self.budgets,
+            "capacitybuffers.autoscaling.x-k8s.io": self.buffers,
+            "nodeoverlays.karpenter.sh": self.overlays,
+        }
+        self.writes = 0
+
+    @property
+    def digest(self) -> str:
+        """Everything that was written so far, as one number."""
+        return self._digest.hexdigest()
+
+    def subscribe(self, listener: Callable[[Wrote], None]) -> None:
+        """Tell `listener` of every write of the kinds that are kept."""
+        self._listeners.append(listener)
+
+    def record(self, table: str, change: Change) -> None:
+        """Take one write."""
+        self.writes += 1
+        self._digest.update(f"{self._clock.monotonic()} {table} {change.type} ".encode())
+        self._digest.update(change.entry.raw)
+        held = self._of.get(table)
+        if held is None:
+            return
+        key = change.entry.key
+        after = None if change.type == "DELETED" else self._readers[table](change.entry.raw)
+        before = held.pop(key, None)
+        if after is not None:
+            held[key] = after
+        wrote = Wrote(before, after)
+        for listener in self._listeners:
+            listener(wrote)
+
+    async def settled(self, revision: int) -> None:
+        """Nothing has to be waited for."""
+
+    def claim_of(self, provider_id: str) -> NodeClaim | None:
+        """Return the claim of a machine."""
+        return next((each for each in self.claims.values() if each.status.provider_id == provider_id), None)
+
+    def pods_on(self, node: str) -> list[Pod]:
+        """Return the pods that are bound to a node."""
+        return [pod for pod in self.pods.values() if pod.spec.node_name == node]

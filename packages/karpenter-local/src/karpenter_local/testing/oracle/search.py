@@ -1,0 +1,331 @@
+"""
+The search itself: the queue of pods, and what each bin says to each pod.
+
+Every check is made in the open, one after the other, on the whole list of instance types.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from karpenter.api.labels import NODES, PREFER_NO_SCHEDULE, RESERVED
+from karpenter.core.model.catalog import InstanceType
+from karpenter.core.model.hostportusage import first_clash, host_ports
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.model.resources import fits, pod_requests
+from karpenter.core.model.taints import tolerates
+from karpenter.core.scheduling.problem import NO_VOLUMES
+from karpenter_local.testing.oracle.bins import (
+    Claim,
+    NodeBin,
+    daemons_on,
+    fitting_offerings,
+    has_room,
+    reserved_ids,
+)
+from karpenter_local.testing.oracle.reading import Reading
+from karpenter_local.testing.oracle.topology import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from karpenter.api.pod import Pod
+    from karpenter.core.model.catalog import Offering
+    from karpenter.core.scheduling.problem import Pool, Problem
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What the oracle decided, in a form that can be compared with a plan."""
+
+    placed: dict[str, tuple[str, ...]]
+    """Existing node to the pods that go there."""
+
+    claims: tuple[tuple[str, tuple[str, ...]], ...]
+    """The pool and the pods of every new machine, in the order in which they were opened."""
+
+    refused: frozenset[str]
+    hourly: float
+
+
+class NoReservedCapacity(Exception):  # noqa: N818  not an error of the program: the pod has to wait
+    """Reserved machines would suit, but none is left: the pod waits rather than buying elsewhere."""
+
+
+def slow_solve(problem: Problem) -> Outcome:
+    """Place every pod of a problem, one at a time."""
+    search = _Search(problem)
+    refused = search.run(problem.pods)
+    if refused and search.strict and search.reserved_left:
+        search.strict = False
+        refused = search.run(refused)
+    return Outcome(
+        placed={each.name: tuple(p.key for p in each.pods) for each in search.nodes if each.pods},
+        claims=tuple((each.pool.name, tuple(p.key for p in each.pods)) for each in search.claims),
+        refused=frozenset(pod.key for pod in refused),
+        hourly=sum(search.price(claim) for claim in search.claims),
+    )
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """How a claim would change by taking a pod."""
+
+    requirements: Requirements
+    types: list[InstanceType]
+    sold: list[InstanceType]
+    held: frozenset[str]
+    least: dict[str, int]
+    anchors: list[InstanceType]
+
+
+class _Search:
+    """The state of one search."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.options = problem.options
+        self.known = problem.rules.well_known
+        self.topology = Topology(problem)
+        self.nodes = [NodeBin(node) for node in problem.nodes]
+        self.claims: list[Claim] = []
+        self.reserved_left = _reservations(problem)
+        self.strict = problem.options.reserved == "strict"
+        """Whether a pod that reserved capacity would suit waits for it rather than buying elsewhere."""
+
+    def run(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Place pods until a whole round brings nothing; return those without a place."""
+        queue = sorted(pods, key=_order)
+        length_when_pushed: dict[str, int] = {}
+        while queue:
+            pod = queue.pop(0)
+            if length_when_pushed.get(pod.key) == len(queue) + 1:
+                return [pod, *queue]
+            if not self._place(pod):
+                queue.append(pod)
+                length_when_pushed[pod.key] = len(queue)
+        return []
+
+    def _place(self, pod: Pod) -> bool:
+        """Place one pod, giving up its preferences one by one."""
+        spreads = pod.spec.topology_spread_constraints or self.problem.spread_defaults.get(pod.key, ())
+        reading = Reading(pod, spreads, respect=self.options.preferences == "Respect")
+        avoided = any(t.effect == PREFER_NO_SCHEDULE for pool in self.problem.pools for t in pool.taints)
+        while True:
+            try:
+                if reading.contradicts_itself():
+                    pass
+                elif self._on_node(reading) or self._on_claim(reading) or self._on_new_claim(reading):
+                    return True
+            except NoReservedCapacity:
+                return False
+            if not reading.relax(some_pool_is_avoided=avoided):
+                return False
+
+    # Nodes that are there.
+
+    def _on_node(self, reading: Reading) -> bool:
+        for node in self.nodes:
+            if self._node_takes(node, reading):
+                node.pods.append(reading.pod)
+                self.topology.record(reading.pod, node)
+                return True
+        return False
+
+    def _node_takes(self, node: NodeBin, reading: Reading) -> bool:
+        pod = reading.pod
+        if node.node.quiet and pod.key in self.problem.moved:
+            return False
+        if not tolerates(reading.tolerations, node.taints) or not self._attaches(node, pod):
+            return False
+        if first_clash(host_ports(pod), node.ports()) or not fits(pod_requests(pod), node.free()):
+            return False
+        if not node.requirements.accepts(reading.requirements):
+            return False
+        places = self.problem.volumes.get(pod.key, NO_VOLUMES).alternatives
+        if places and not any(node.requirements.accepts(each) for each in places):
+            return False
+        return self.topology.permits_node(reading, node)
+
+    def _attaches(self, node: NodeBin, pod: Pod) -> bool:
+        for driver, most in node.node.volume_limits.items():
+            held = set(node.node.volumes.get(driver, ()))
+            for each in node.pods:
+                held |= self.problem.volumes.get(each.key, NO_VOLUMES).claims.get(driver, frozenset())
+            wanted = self.problem.volumes.get(pod.key, NO_VOLUMES).claims.get(driver, frozenset())
+            if wanted and len(held | wanted) > most:
+                return False
+        return True
+
+    # Claims of this run, and new ones.
+
+    def _on_claim(self, reading: Reading) -> bool:
+        for claim in sorted(self.claims, key=lambda each: len(each.pods)):
+            try:
+                found = self._fit(claim, reading, is_new=False)
+            except NoReservedCapacity:
+                continue
+            if found is not None:
+                self._take(claim, reading.pod, found)
+                return True
+        return False
+
+    def _on_new_claim(self, reading: Reading) -> bool:
+        for pool in self.problem.pools:
+            if len(self._claims_of(pool)) >= pool.limits.get(NODES, sys.maxsize):
+                continue
+            claim = Claim(pool, len(self.claims) + 1)
+            found = self._fit(claim, reading, is_new=True)
+            if found is not None:
+                self.claims.append(claim)
+                self._take(claim, reading.pod, found)
+                return True
+        return False
+
+    def _take(self, claim: Claim, pod: Pod, fit: Fit) -> None:
+        claim.pods.append(pod)
+        claim.requirements, claim.least = fit.requirements, fit.least
+        claim.types, claim.sold, claim.anchors = fit.types, fit.sold, fit.anchors
+        for each in claim.held - fit.held:
+            self.reserved_left[each] += 1
+        for each in fit.held - claim.held:
+            self.reserved_left[each] -= 1
+        claim.held = fit.held
+        self.topology.record(pod, claim)
+
+    def _fit(self, claim: Claim, reading: Reading, *, is_new: bool) -> Fit | None:
+        """Return how a claim would change by taking a pod, or None when it cannot take it."""
+        pod = reading.pod
+        if not tolerates(reading.tolerations, claim.taints) or first_clash(host_ports(pod), claim.ports()):
+            return None
+        if not claim.requirements.accepts(reading.requirements, self.known):
+            return None
+        refusal: NoReservedCapacity | None = None
+        for requirements in self._ways(claim, reading):
+            sold = self._sold(claim, pod, requirements)
+            names = {kind.name for kind in sold}
+            roomy = [k for k in claim.types if k.name in names and self._has_room(claim, k, pod)]
+            types = [kind for kind in roomy if self._is_within_limits(claim, kind)]
+            if not types or self._least(claim, types, is_new=is_new) is None:
+                continue
+            try:
+                held = self._reserve(claim, types, requirements)
+            except NoReservedCapacity as error:
+                refusal = error
+                continue
+            types = [kind for kind in types if self._offers(kind, requirements, held)]
+            least = self._least(claim, types, is_new=is_new)
+            if types and least is not None:
+                anchors = self._anchors(types, requirements, held, least)
+                return Fit(requirements, roomy, sold, held, least, anchors)
+        if refusal is not None:
+            raise refusal
+        return None
+
+    def _ways(self, claim: Claim, reading: Reading) -> Iterator[Requirements]:
+        own = claim.requirements.intersect(reading.requirements)
+        for place in self.problem.volumes.get(reading.pod.key, NO_VOLUMES).alternatives or (None,):
+            if place is None:
+                yield from self.topology.ways(reading, claim, own)
+            elif own.accepts(place, self.known):
+                yield from self.topology.ways(reading, claim, own.intersect(place))
+
+    def _sold(self, claim: Claim, pod: Pod, requirements: Requirements) -> list[InstanceType]:
+        """Return the types that can be had with these labels and whose daemons leave the pod its ports."""
+        return [
+            kind
+            for kind in claim.sold
+            if fitting_offerings(kind, requirements, self.known)
+            and not first_clash(
+                host_ports(pod), [p for d in self._daemons(claim.pool, kind) for p in host_ports(d)]
+            )
+        ]
+
+    def _has_room(self, claim: Claim, kind: InstanceType, pod: Pod) -> bool:
+        return has_room(kind, [*claim.pods, pod], self._daemons(claim.pool, kind))
+
+    def _daemons(self, pool: Pool, kind: InstanceType) -> list[Pod]:
+        return daemons_on(kind, pool, self.problem.daemons, self.known)
+
+    def _least(self, claim: Claim, types: list[InstanceType], *, is_new: bool) -> dict[str, int] | None:
+        """Return how much choice the claim must keep; None when `types` do not give it."""
+        choice = {key: _choice(types, key) for key in claim.least}
+        if all(choice[key] >= least for key, least in claim.least.items()):
+            return claim.least
+        if is_new and self.options.min_values == "BestEffort":
+            return {key: min(choice[key], least) for key, least in claim.least.items()}
+        return None
+
+    def _reserve(self, claim: Claim, types: list[InstanceType], requirements: Requirements) -> frozenset[str]:
+        """Return the reservations that the claim would hold."""
+        suiting = {each for kind in types for each in reserved_ids(kind, requirements, self.known)}
+        held = frozenset(each for each in suiting if each in claim.held or self.reserved_left[each] > 0)
+        if self.strict and not held and (suiting or claim.held):
+            raise NoReservedCapacity
+        return held
+
+    def _offers(self, kind: InstanceType, requirements: Requirements, held: frozenset[str]) -> list[Offering]:
+        """Return what can be bought of a type: held reservations, or else what is not reserved."""
+        return [
+            each
+            for each in fitting_offerings(kind, requirements, self.known)
+            if (each.reservation_id in held if held else each.capacity_type != RESERVED)
+        ]
+
+    def _anchors(
+        self,
+        types: list[InstanceType],
+        requirements: Requirements,
+        held: frozenset[str],
+        least: dict[str, int],
+    ) -> list[InstanceType]:
+        """Return the cheapest type, and as many of the next as it takes for the choice there must be."""
+        order = sorted(types, key=lambda kind: min(o.price for o in self._offers(kind, requirements, held)))
+        for count in range(1, len(order)):
+            if all(_choice(order[:count], key) >= wanted for key, wanted in least.items()):
+                return order[:count]
+        return order
+
+    def price(self, claim: Claim) -> float:
+        """Return the price of the machine that a claim would be bought as."""
+        return min(each.price for each in self._offers(claim.anchors[0], claim.requirements, claim.held))
+
+    # Limits.
+
+    def _claims_of(self, pool: Pool) -> list[Claim]:
+        return [claim for claim in self.claims if claim.pool is pool]
+
+    def _is_within_limits(self, claim: Claim, kind: InstanceType) -> bool:
+        """Say whether a claim may become a type, beside what the other claims of its pool take."""
+        others = [each.anchors for each in self._claims_of(claim.pool) if each is not claim]
+        for name, most in claim.pool.limits.items():
+            taken = sum(max(anchor.capacity.get(name, 0) for anchor in anchors) for anchors in others)
+            if name != NODES and kind.capacity.get(name, 0) + taken > most:
+                return False
+        return True
+
+
+def _choice(types: list[InstanceType], key: str) -> int:
+    """Return how many values of a label some types have between them."""
+    return len({value for kind in types for value in kind.requirements[key].values})
+
+
+def _order(pod: Pod) -> tuple[int, int, float, str]:
+    """Large before small, old before young."""
+    wants = pod_requests(pod)
+    created = pod.metadata.creation_timestamp
+    age = created.timestamp() if created else 0.0
+    return -wants.get("cpu", 0), -wants.get("memory", 0), age, pod.metadata.uid
+
+
+def _reservations(problem: Problem) -> dict[str, int]:
+    """Return how many machines every reservation has left."""
+    left: dict[str, int] = {}
+    for pool in problem.pools:
+        for kind in pool.types:
+            for each in kind.available:
+                if each.capacity_type == RESERVED:
+                    capacity = each.reservation_capacity or 0
+                    left[each.reservation_id] = min(left.get(each.reservation_id, capacity), capacity)
+    return left

@@ -1,0 +1,348 @@
+"""
+Pods and pod templates: everything about a pod that decides where it can run and when it may move.
+
+Affinity, tolerations and spread are in :mod:`.placement`; containers and volumes are here.
+
+Where a pod may run: node affinity, affinity to other pods, tolerations and topology spread.
+
+Shapes only. What they mean together is decided by the scheduler in ``core``.
+
+The volumes of a pod that tie it to a place: claims, and claims made for the pod alone.
+
+Every other kind of volume (secrets, empty directories and so on) is known by its name only.
+"""
+
+from typing import ClassVar
+
+from msgspec import field
+
+from karpenter.api.meta import LabelSelector, ObjectMeta, Resource, Timestamp
+from karpenter.api.wire import ResourceList, Wire, always
+
+
+class NodeSelectorRequirement(Wire, frozen=True, kw_only=True):
+    """One condition on one node label (or field)."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Wire, frozen=True, kw_only=True):
+    """Conditions that must all hold."""
+
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+
+
+class NodeSelector(Wire, frozen=True, kw_only=True):
+    """Terms of which one must hold."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredSchedulingTerm(Wire, frozen=True, kw_only=True):
+    """A term that would be nice to hold, and how nice."""
+
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(Wire, frozen=True, kw_only=True):
+    """Which nodes a pod needs, and which it would rather have."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
+
+
+class PodAffinityTerm(Wire, frozen=True, kw_only=True):
+    """Pods to be near to, or far from, and what near means."""
+
+    topology_key: str
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Wire, frozen=True, kw_only=True):
+    """A pod affinity term that would be nice to hold, and how nice."""
+
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(Wire, frozen=True, kw_only=True):
+    """Which pods a pod must, or would rather, be near to (or far from, as anti-affinity)."""
+
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
+
+
+class Affinity(Wire, frozen=True, kw_only=True):
+    """Everything a pod says about its neighbours."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Wire, frozen=True, kw_only=True):
+    """A taint the pod does not mind; an empty key or effect stands for any."""
+
+    key: str = ""
+    operator: str = ""
+    """Equal (also when empty), Exists, Lt or Gt."""
+
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class TopologySpreadConstraint(Wire, frozen=True, kw_only=True):
+    """How evenly pods like this one are to be spread over the values of a label."""
+
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str
+    """DoNotSchedule or ScheduleAnyway."""
+
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    """Honor (also when absent) or Ignore."""
+
+    node_taints_policy: str | None = None
+    """Honor or Ignore (also when absent)."""
+
+    match_label_keys: tuple[str, ...] = ()
+
+
+class VolumeResources(Wire, frozen=True, kw_only=True):
+    """How much room a claim asks for."""
+
+    requests: ResourceList = field(default_factory=dict)
+    limits: ResourceList = field(default_factory=dict)
+
+
+class PersistentVolumeClaimSpec(Wire, frozen=True, kw_only=True):
+    """What a claim wants, and the volume it is bound to."""
+
+    access_modes: tuple[str, ...] = ()
+    resources: VolumeResources = VolumeResources()
+    storage_class_name: str | None = None
+    """Absent means the default class; empty means no class at all."""
+
+    volume_name: str = ""
+    volume_mode: str = ""
+
+
+class PersistentVolumeClaimTemplate(Wire, frozen=True, kw_only=True):
+    """The claim that is made for a pod's ephemeral volume."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+
+
+class EphemeralVolumeSource(Wire, frozen=True, kw_only=True):
+    """A volume that lives as long as its pod; its claim is called ``<pod>-<volume>``."""
+
+    volume_claim_template: PersistentVolumeClaimTemplate | None = None
+
+
+class PersistentVolumeClaimSource(Wire, frozen=True, kw_only=True):
+    """A claim of the pod's namespace, by name."""
+
+    claim_name: str
+    read_only: bool = False
+
+
+class Volume(Wire, frozen=True, kw_only=True):
+    """One volume of a pod."""
+
+    name: str = ""
+    persistent_volume_claim: PersistentVolumeClaimSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
+
+
+class ContainerClaim(Wire, frozen=True, kw_only=True):
+    """A device claim of the pod that a container uses."""
+
+    name: str
+    request: str = ""
+
+
+class ResourceRequirements(Wire, frozen=True, kw_only=True):
+    """What a container asks for, and what it may not exceed."""
+
+    requests: ResourceList = field(default_factory=dict)
+    limits: ResourceList = field(default_factory=dict)
+    claims: tuple[ContainerClaim, ...] = ()
+
+
+class ContainerPort(Wire, frozen=True, kw_only=True):
+    """A port a container listens on; with a host port it occupies the node's."""
+
+    name: str = ""
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = field(name="hostIP", default="")
+    protocol: str = "TCP"
+
+
+class Container(Wire, frozen=True, kw_only=True):
+    """One container, as far as scheduling cares."""
+
+    name: str = ""
+    image: str = ""
+    restart_policy: str = ""
+    """``Always`` on an init container makes it a sidecar, which keeps its resources."""
+
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: tuple[ContainerPort, ...] = ()
+
+
+class PodResourceClaim(Wire, frozen=True, kw_only=True):
+    """A device claim the pod needs: an existing one, or one made from a template."""
+
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSchedulingGate(Wire, frozen=True, kw_only=True):
+    """A reason not to schedule the pod yet."""
+
+    name: str
+
+
+class PodReadinessGate(Wire, frozen=True, kw_only=True):
+    """A condition besides its containers that the pod waits for to be ready."""
+
+    condition_type: str
+
+
+class PodSpec(Wire, frozen=True, kw_only=True):
+    """What a pod wants."""
+
+    node_name: str = ""
+    """Where the pod is bound; empty while it waits."""
+
+    node_selector: dict[str, str] = field(default_factory=dict)
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: ResourceList = field(default_factory=dict)
+    resources: ResourceRequirements | None = None
+    """Resources of the pod as a whole, which override the sum of its containers."""
+
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    volumes: tuple[Volume, ...] = ()
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    readiness_gates: tuple[PodReadinessGate, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
+    scheduler_name: str = ""
+    runtime_class_name: str = ""
+    service_account_name: str = ""
+    restart_policy: str = ""
+    host_network: bool = False
+
+
+class PodCondition(Wire, frozen=True, kw_only=True):
+    """One aspect of a pod's state."""
+
+    type: str
+    status: str = always("Unknown")
+    reason: str = ""
+    message: str = ""
+    last_probe_time: Timestamp | None = None
+    last_transition_time: Timestamp | None = None
+    observed_generation: int = 0
+
+
+class ContainerEnd(Wire, frozen=True, kw_only=True):
+    """How a container has ended."""
+
+    exit_code: int = 0
+
+
+class ContainerState(Wire, frozen=True, kw_only=True):
+    """What a container is doing; only its end is read."""
+
+    terminated: ContainerEnd | None = None
+
+
+class ContainerStatus(Wire, frozen=True, kw_only=True):
+    """What a container was given, which differs from its spec while it is resized, and how it ended."""
+
+    name: str = ""
+    state: ContainerState = ContainerState()
+    ready: bool = False
+    started: bool | None = None
+    restart_count: int = 0
+    allocated_resources: ResourceList = field(default_factory=dict)
+    resources: ResourceRequirements | None = None
+
+
+class PodResourceClaimStatus(Wire, frozen=True, kw_only=True):
+    """The claim that was made for an entry of ``spec.resourceClaims``; none when it was not needed."""
+
+    name: str
+    resource_claim_name: str | None = None
+
+
+class PodStatus(Wire, frozen=True, kw_only=True):
+    """Where a pod stands."""
+
+    phase: str = ""
+    """Pending, Running, Succeeded, Failed or Unknown."""
+
+    conditions: tuple[PodCondition, ...] = ()
+    message: str = ""
+    reason: str = ""
+    nominated_node_name: str = ""
+    start_time: Timestamp | None = None
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resize: str = ""
+    """``Infeasible`` or ``Deferred`` while a resize waits (before Kubernetes 1.33; later, a condition)."""
+
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    allocated_resources: ResourceList = field(default_factory=dict)
+    resources: ResourceRequirements | None = None
+    qos_class: str = ""
+    pod_ip: str = field(name="podIP", default="")
+    host_ip: str = field(name="hostIP", default="")
+
+
+class Pod(Resource, frozen=True, kw_only=True):
+    """A group of containers that runs on one node."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Pod"
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class PodTemplateSpec(Wire, frozen=True, kw_only=True):
+    """The pods that a workload makes."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+
+
+class PodTemplate(Resource, frozen=True, kw_only=True):
+    """A pod template as an object of its own, which a CapacityBuffer may point at."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "PodTemplate"
+
+    template: PodTemplateSpec = PodTemplateSpec()

@@ -1,0 +1,157 @@
+"""
+A structural schema: the OpenAPI subset by which a CustomResourceDefinition describes its objects.
+
+Read once from plain data with :func:`load`; the other modules of this package walk it. Only the
+parts that decide about objects are kept. Whether a schema is structural in every detail is the
+business of whoever accepts definitions, not of this module.
+
+Numbers as other readers of JSON hold them: 64-bit integers, and floats for everything beyond.
+
+Which old value a new one replaces, so that an update can be judged against what was there.
+
+Fields and map entries are found by name. List items are found only where the list says which of
+their fields name them (``x-kubernetes-list-type: map``); in any other list no item has a past.
+"""
+
+import json
+import math
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType, field
+
+from karpenter.api.wire import InvalidObject, explain
+from karpenter.base.pretty import excerpt
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A CEL expression that must be true of the value beside which it stands."""
+
+    rule: str
+    message: str = ""
+    message_expression: str = ""
+    reason: str = ""
+    field_path: str = ""
+    optional_old_self: bool = False
+
+
+class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", dict=True):
+    """One node of a structural schema. What is found out about it once may be noted in its ``__dict__``."""
+
+    type: str = ""
+    format: str = ""
+    title: str = ""
+    description: str = ""
+    nullable: bool = False
+    default: Any = UNSET
+    enum: tuple[Any, ...] | UnsetType = UNSET
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    exclusive_minimum: bool = False
+    exclusive_maximum: bool = False
+    multiple_of: int | float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str = ""
+    min_items: int | None = None
+    max_items: int | None = None
+    min_properties: int | None = None
+    max_properties: int | None = None
+    required: tuple[str, ...] = ()
+    properties: dict[str, "Schema"] = field(default_factory=dict)
+    additional_properties: "Schema | bool | None" = None
+    items: "Schema | None" = None
+    all_of: tuple["Schema", ...] = ()
+    any_of: tuple["Schema", ...] = ()
+    one_of: tuple["Schema", ...] = ()
+    not_: "Schema | None" = field(name="not", default=None)
+    preserve_unknown: bool = field(name="x-kubernetes-preserve-unknown-fields", default=False)
+    embedded: bool = field(name="x-kubernetes-embedded-resource", default=False)
+    int_or_string: bool = field(name="x-kubernetes-int-or-string", default=False)
+    list_type: str = field(name="x-kubernetes-list-type", default="")
+    list_map_keys: tuple[str, ...] = field(name="x-kubernetes-list-map-keys", default=())
+    map_type: str = field(name="x-kubernetes-map-type", default="")
+    rules: tuple[Rule, ...] = field(name="x-kubernetes-validations", default=())
+
+    @property
+    def values(self) -> "Schema | None":
+        """The schema of a map's values; none when this is no map of known values."""
+        return self.additional_properties if isinstance(self.additional_properties, Schema) else None
+
+    def member(self, name: str) -> "Schema | None":
+        """Return the schema of one member of an object or map; none when it is unknown."""
+        return self.properties.get(name, self.values)
+
+
+def load(plain: object) -> Schema:
+    """
+    Read a schema from plain data, such as ``spec.versions[].schema.openAPIV3Schema``.
+
+    Raises:
+        InvalidObject: if the data is no schema.
+    """
+    try:
+        return msgspec.convert(plain, Schema)
+    except msgspec.ValidationError as error:
+        place, problem = explain(str(error))
+        raise InvalidObject(subject="schema", field=place, problem=problem) from error
+    except (RecursionError, UnicodeError) as error:
+        raise InvalidObject(subject="schema", problem="nested too deep, or not text") from error
+
+
+def to_double(value: float) -> float:
+    """Return a number as a float; one beyond all floats is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def held(value: float) -> float:
+    """Return a number as it is held: an integer if it fits 64 bits, else a float."""
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return value
+    return to_double(value)
+
+
+def is_whole(value: float) -> bool:
+    """Say whether a number has no fraction, and is one."""
+    return isinstance(value, int) or (math.isfinite(value) and value.is_integer())
+
+
+ABSENT = object()
+"""No old value: the object is new, or the value is, or its past cannot be told."""
+
+
+def old_member(old: object, name: str) -> object:
+    """Return the old value of a field or map entry."""
+    return old.get(name, ABSENT) if isinstance(old, dict) else ABSENT
+
+
+def old_item(schema: Schema, old: object, item: object) -> object:
+    """Return the old item of a list that `item` replaces."""
+    if schema.list_type != "map" or not isinstance(old, list) or not isinstance(item, dict):
+        return ABSENT
+    wanted = item_key(schema, item)
+    found = [each for each in old if isinstance(each, dict) and item_key(schema, each) == wanted]
+    return found[0] if len(found) == 1 else ABSENT
+
+
+def item_key(schema: Schema, item: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields by which an item of a map-like list is named; absent ones have their default."""
+    key = {}
+    for name in schema.list_map_keys:
+        known = schema.items.member(name) if schema.items else None
+        value = item.get(name, known.default if known is not None else None)
+        key[name] = value
+    return key
+
+
+def identity(value: object) -> str:
+    """Return a text that equal values share, whatever the order of their fields."""
+    return json.dumps(value, sort_keys=True, default=excerpt)
+
+
+def unchanged(old: object, new: object) -> bool:
+    """Say whether an update leaves this value as it was; such values are not judged again."""
+    return old is not ABSENT and type(old) is type(new) and old == new

@@ -1,0 +1,142 @@
+"""
+Whether the objects of a manifest can be used, one finding per problem.
+
+Our own kinds are judged in full. Kinds of Kubernetes are read, which finds fields of the wrong
+shape. Kinds of the past are refused, and any other kind is named and left alone.
+
+Kinds of the past: what they were, and what has taken their place.
+
+They are refused by name rather than skipped, because whoever hands them in expects nodes from them.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from karpenter.api.kinds import KINDS
+from karpenter.api.manifests import Document, read_object
+from karpenter.api.schema.field import INVALID, NOT_SUPPORTED
+from karpenter.api.validation.objects import check_object
+from karpenter.api.wire import InvalidObject
+
+_COMING = "a converter for it is coming and is not part of this version"
+
+_SUCCESSORS: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("karpenter.sh/v1alpha5", "Provisioner"): "NodePool (karpenter.sh/v1)",
+        ("karpenter.sh/v1alpha5", "Machine"): "NodeClaim (karpenter.sh/v1)",
+        ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate"): "EC2NodeClass (karpenter.k8s.aws/v1)",
+        ("karpenter.sh/v1beta1", "NodePool"): "NodePool (karpenter.sh/v1)",
+        ("karpenter.sh/v1beta1", "NodeClaim"): "NodeClaim (karpenter.sh/v1)",
+        ("karpenter.k8s.aws/v1beta1", "EC2NodeClass"): "EC2NodeClass (karpenter.k8s.aws/v1)",
+    }
+)
+
+
+def refusal(api_version: str, kind: str) -> str | None:
+    """Say what a kind of the past was and what has replaced it; None for every other kind."""
+    successor = _SUCCESSORS.get((api_version, kind))
+    if successor is None:
+        return None
+    return f"{api_version} {kind} is from before version 1 and was replaced by {successor}; {_COMING}"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One problem of one object of one file."""
+
+    source: str
+    """The file, and which document of it when there are several."""
+
+    subject: str = ""
+    """The object, as ``Kind/name``; empty when the text is none."""
+
+    field: str = ""
+    """Where the problem is; empty when it is the whole object."""
+
+    reason: str
+    """Of what sort it is, in one word."""
+
+    message: str
+    """What is wrong and what is allowed."""
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.source, self.subject, self.field, self.message) if part)
+
+
+class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+    """An object of a kind that we know nothing of."""
+
+    source: str
+    subject: str
+    api_version: str
+
+    def __str__(self) -> str:
+        version = self.api_version or "its apiVersion"
+        return f"{self.source}: {self.subject}: skipped, since {version} is not known here"
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """An object without problems."""
+
+    source: str
+    subject: str
+
+
+Outcome = Finding | Skipped | Accepted
+
+OldObjects = Mapping[tuple[str, str, str], dict[str, Any]]
+"""What is there already, by apiVersion, kind and name."""
+
+
+def identify(plain: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return what tells an object from others: apiVersion, kind, and name with its namespace."""
+    metadata = plain.get("metadata")
+    names = (metadata.get("namespace"), metadata.get("name")) if isinstance(metadata, dict) else ()
+    name = "/".join(str(each) for each in names if each)
+    return str(plain.get("apiVersion", "")), str(plain.get("kind", "")), name
+
+
+def check_document(found: Document | InvalidObject, *, old: OldObjects | None = None) -> Iterator[Outcome]:
+    """Yield what is wrong with one document, or that nothing is, or that it was left alone."""
+    if isinstance(found, InvalidObject):
+        yield Finding(source=found.subject, field=found.field, reason=INVALID, message=found.problem)
+        return
+    api_version, kind_name = found.identity
+    sentence = refusal(api_version, kind_name)
+    if sentence is not None:
+        yield Finding(source=found.source, subject=found.subject, reason=NOT_SUPPORTED, message=sentence)
+        return
+    kind = KINDS.get(found.identity)
+    if kind is None:
+        yield Skipped(source=found.source, subject=found.subject, api_version=api_version)
+        return
+    findings = list(_check_ours(found, old or {}) if kind.ours else _check_theirs(found))
+    yield from findings
+    if not findings:
+        yield Accepted(source=found.source, subject=found.subject)
+
+
+def _check_ours(document: Document, old: OldObjects) -> Iterator[Finding]:
+    kind = KINDS[document.identity]
+    try:
+        problems = check_object(kind, document.plain, old=old.get(identify(document.plain)))
+    except InvalidObject as error:  # nested beyond reason
+        yield _finding(document, error.field, INVALID, error.problem)
+        return
+    for problem in problems:
+        yield _finding(document, problem.field, problem.reason, problem.message)
+
+
+def _check_theirs(document: Document) -> Iterator[Finding]:
+    try:
+        read_object(document)
+    except InvalidObject as error:
+        yield _finding(document, error.field, INVALID, error.problem)
+
+
+def _finding(document: Document, field: str, reason: str, message: str) -> Finding:
+    return Finding(
+        source=document.source, subject=document.subject, field=field, reason=reason, message=message
+    )

@@ -1,0 +1,110 @@
+"""
+Everything wrong with one object of ours: unknown fields, its schema, its CEL rules, and the rest.
+
+The same questions in the same order as an API server asks them, then those that only we can ask.
+An object whose shape is wrong is not asked about its meaning.
+"""
+
+import difflib
+from functools import lru_cache
+from typing import Any
+
+from karpenter.api.crd.definitions import definition_of, render
+from karpenter.api.kinds import Kind
+from karpenter.api.labels import ALL_LABEL_RULES, LabelRules
+from karpenter.api.meta import Resource
+from karpenter.api.nodeoverlay import NodeOverlay
+from karpenter.api.nodepool import NodePool
+from karpenter.api.schema import ABSENT, FieldProblem, Schema, check, fill_in, load, take_out_unknown
+from karpenter.api.schema.field import INVALID, invalid, required
+from karpenter.api.validation.amounts import check_amounts
+from karpenter.api.validation.nodeclaim_validation import SUBDOMAIN_RULE, is_subdomain
+from karpenter.api.validation.nodeoverlay_validation import check_overlay
+from karpenter.api.validation.nodepool_validation import check_pool
+from karpenter.api.wire import InvalidObject, check_depth, convert
+
+UNKNOWN_FIELD = "UnknownField"
+"""The reason of problems with fields that the schema does not have."""
+
+
+@lru_cache(maxsize=32)
+def schema_of(kind: Kind) -> Schema:
+    """Return the schema of one of our kinds, as its definition states it."""
+    definition = definition_of(kind)
+    assert definition is not None
+    return load(render(definition)["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+
+
+def check_object(
+    kind: Kind,
+    plain: dict[str, Any],
+    *,
+    old: dict[str, Any] | None = None,
+    rules: LabelRules = ALL_LABEL_RULES,
+) -> tuple[FieldProblem, ...]:
+    """
+    Return everything wrong with an object of `kind`; with `old`, also what may not change.
+
+    Raises:
+        InvalidObject: if either object is nested beyond reason.
+    """
+    schema = schema_of(kind)
+    check_depth(plain)
+    check_depth(old)
+    known, unknown = take_out_unknown(schema, plain)
+    filled = fill_in(schema, known)
+    past = ABSENT if old is None else fill_in(schema, take_out_unknown(schema, old)[0])
+    found = (
+        *(_unknown_field(schema, path) for path in unknown),
+        *_check_name(filled),
+        *check(schema, filled, old=past),
+    )
+    if found:
+        return found
+    try:
+        resource = convert(filled, kind.struct)
+    except InvalidObject as error:  # metadata is not in the schema, and its shape may be wrong
+        return (FieldProblem(error.field, INVALID, error.problem),)
+    return (*check_meaning(resource, rules=rules), *check_amounts(resource))
+
+
+def check_meaning(resource: Resource, *, rules: LabelRules) -> tuple[FieldProblem, ...]:
+    """Return what sets ValidationSucceeded to False: problems that no schema can state."""
+    match resource:
+        case NodePool():
+            return check_pool(resource, rules=rules)
+        case NodeOverlay():
+            return check_overlay(resource, rules=rules)
+        case _:
+            return ()
+
+
+def _check_name(plain: dict[str, Any]) -> tuple[FieldProblem, ...]:
+    metadata = plain.get("metadata")
+    if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
+        return (required("metadata.name", "name or generateName is required"),)
+    name = metadata.get("name")
+    if isinstance(name, str) and name and not is_subdomain(name):
+        return (invalid("metadata.name", name, SUBDOMAIN_RULE),)
+    return ()
+
+
+def _unknown_field(schema: Schema, path: str) -> FieldProblem:
+    """Name an unknown field, and the one that was probably meant."""
+    parent, _, name = path.rpartition(".")
+    names = _names_at(schema, parent)
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"allowed here are {', '.join(sorted(names))}"
+    return FieldProblem(path, UNKNOWN_FIELD, f"unknown field; {hint}")
+
+
+def _names_at(schema: Schema, path: str) -> list[str]:
+    for step in path.split(".") if path else []:
+        name, bracket, _ = step.partition("[")
+        below = schema.member(name)
+        if below is not None and bracket:
+            below = below.items or below.values
+        if below is None:
+            return []
+        schema = below
+    return list(schema.properties)

@@ -1,0 +1,242 @@
+"""
+A queue of keys for a controller to look at.
+
+A key is in the queue once, however often it is added. A key that is added while someone works on it comes
+back when they are done, and not before: no two workers ever hold the same key. A key may also be added for
+later, or after a failure, with a wait that grows per key and a bucket that all retries share.
+
+The queue holds keys and never objects: whoever takes a key reads the newest state. It does not know what the
+work is or who does it.
+
+How long to wait before trying again.
+
+A value with one question. Chance is an argument: whoever wants jitter passes a seeded ``random.Random``, so
+that a simulation repeats itself. Who counts the failures, and what a failure is, is not known here.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+from random import Random
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from karpenter.base.ratelimiting import TokenBucket
+
+_MAX_DOUBLINGS = 64  # past any cap a caller could mean; keeps the power finite
+
+
+class Backoff(msgspec.Struct, frozen=True, kw_only=True):
+    """Waits that grow by `factor` from `first` up to `cap`, each stretched by up to `jitter` of itself."""
+
+    first: float
+    cap: float
+    factor: float = 2.0
+    jitter: float = 0.0
+
+    def delay(self, failures: int, chance: Random | None = None) -> float:
+        """Return the wait after `failures` in a row; the first failure waits `first`.
+
+        Jitter only ever lengthens the wait, and may pass the cap by its share.
+        """
+        steps = min(max(failures - 1, 0), _MAX_DOUBLINGS)
+        wait = min(self.first * self.factor**steps, self.cap)
+        if chance is None:
+            return wait
+        return wait * (1 + self.jitter * chance.random())
+
+
+K = TypeVar("K", bound=Hashable)
+
+RETRIES = Backoff(first=0.005, cap=1000.0)
+"""The waits of a queue whose owner has no opinion."""
+
+
+class QueueClosed(Exception):  # noqa: N818  not a failure: the signal that work is over
+    """The queue was closed and nothing is left in it."""
+
+
+class Watcher(Protocol):
+    """Someone who keeps count of what goes through a queue."""
+
+    def added(self) -> None:
+        """A key has begun to wait."""
+        ...
+
+    def taken(self, waited: float) -> None:
+        """A key was taken, after so many seconds."""
+        ...
+
+    def retried(self) -> None:
+        """A key is to come back after a failure."""
+        ...
+
+
+class WorkQueue(Generic[K]):
+    """Keys in order of arrival, each at most once, never two workers on one."""
+
+    def __init__(self, *, backoff: Backoff = RETRIES, bucket: TokenBucket | None = None) -> None:
+        self._backoff = backoff
+        self._bucket = bucket
+        self._ready: deque[K] = deque()
+        self._dirty: set[K] = set()  # waiting in _ready, or to go there once nobody works on it
+        self._processing: set[K] = set()
+        self._failures: dict[K, int] = {}
+        self._due: dict[K, float] = {}
+        self._later: list[tuple[float, int, K]] = []  # may hold stale entries; _due says which are meant
+        self._order = count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+        self._since: dict[K, float] = {}  # when each key in _ready began to wait; only while someone watches
+        self.watcher: Watcher | None = None
+
+    def __len__(self) -> int:
+        """How many keys wait to be taken."""
+        return len(self._ready)
+
+    @property
+    def later(self) -> int:
+        """How many keys are to be added at a later time."""
+        return len(self._due)
+
+    @property
+    def processing(self) -> int:
+        """How many keys are being worked on."""
+        return len(self._processing)
+
+    def add(self, key: K) -> None:
+        """Put `key` in the queue, unless it is there; if someone works on it, once they are done."""
+        if self._closed or key in self._dirty:
+            return
+        self._dirty.add(key)
+        self._idle.clear()
+        if key not in self._processing:
+            self._offer(key)
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Add `key` once `seconds` have passed; of several such wishes the earliest counts."""
+        if self._closed:
+            return
+        if seconds <= 0:
+            self.add(key)
+            return
+        due = asyncio.get_running_loop().time() + seconds
+        if due >= self._due.get(key, due + 1):
+            return
+        self._due[key] = due
+        heapq.heappush(self._later, (due, next(self._order), key))
+        self._set_timer()
+
+    def retry(self, key: K) -> None:
+        """Count a failure of `key` and add it again after its backoff, or later if the bucket is empty."""
+        self._failures[key] = self._failures.get(key, 0) + 1
+        if self.watcher is not None:
+            self.watcher.retried()
+        wait = self._backoff.delay(self._failures[key])
+        if self._bucket is not None:
+            wait = max(wait, self._bucket.reserve())
+        self.add_after(key, wait)
+
+    def forget(self, key: K) -> None:
+        """Let the next failure of `key` be its first again."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: K) -> int:
+        """Return how often `key` has failed since it was last forgotten."""
+        return self._failures.get(key, 0)
+
+    async def get(self) -> K:
+        """Wait for a key and take it. Whoever takes a key must call :meth:`done` with it.
+
+        Raises:
+            QueueClosed: the queue was closed and is empty.
+        """
+        while not self._ready:
+            if self._closed:
+                raise QueueClosed
+            getter = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                with suppress(ValueError):
+                    self._getters.remove(getter)
+                if not getter.cancelled():
+                    self._wake()  # we were called and cannot come: call the next
+                raise
+        key = self._ready.popleft()
+        self._processing.add(key)
+        self._dirty.discard(key)
+        since = self._since.pop(key, None)
+        if self.watcher is not None and since is not None:
+            self.watcher.taken(asyncio.get_running_loop().time() - since)
+        return key
+
+    def done(self, key: K) -> None:
+        """Say that the work on `key` is over; it comes back now if it was added meanwhile."""
+        self._processing.discard(key)
+        if key in self._dirty:
+            self._offer(key)
+        elif not self._dirty and not self._processing:
+            self._idle.set()
+
+    @asynccontextmanager
+    async def item(self) -> AsyncIterator[K]:
+        """Take a key for the length of a block."""
+        key = await self.get()
+        try:
+            yield key
+        finally:
+            self.done(key)
+
+    async def settled(self) -> None:
+        """Wait until nothing is queued or being worked on. Keys added for later do not count."""
+        await self._idle.wait()
+
+    def close(self) -> None:
+        """Take no more keys and forget those for later; workers get what is queued, then QueueClosed."""
+        self._closed = True
+        self._due.clear()
+        self._later.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._getters:
+            self._wake()
+
+    def _offer(self, key: K) -> None:
+        self._ready.append(key)
+        if self.watcher is not None:
+            self._since[key] = asyncio.get_running_loop().time()
+            self.watcher.added()
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+    def _set_timer(self) -> None:
+        """Keep one timer, for the earliest key that is due."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._later and self._due.get(self._later[0][2]) != self._later[0][0]:
+            heapq.heappop(self._later)
+        if self._later:
+            self._timer = asyncio.get_running_loop().call_at(self._later[0][0], self._add_due)
+
+    def _add_due(self) -> None:
+        _, _, key = heapq.heappop(self._later)
+        del self._due[key]
+        self.add(key)
+        self._set_timer()

@@ -1,0 +1,133 @@
+"""
+What the operator may do to a cluster: exactly what it does.
+
+A test records every call that the operator makes, with every feature gate open and with all closed, and fails
+on a permission that is missing as on one that nobody uses. A permission that only a feature needs is there
+only with that feature.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from karpenter.chart.tree import Condition, Given, Is, Lacks, When
+
+if TYPE_CHECKING:
+    from karpenter.chart.tree import Tree
+
+LEASE: Final = "karpenter-leader-election"
+
+
+class Permission(msgspec.Struct, frozen=True, kw_only=True):
+    """Some verbs on some resources of one API group."""
+
+    group: str = ""
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    """The only objects that it is about; all, if none is named."""
+
+    when: Condition | None = None
+
+    def rule(self) -> Tree:
+        """Return the rule of a role that grants it."""
+        rule: dict[str, Any] = {
+            "apiGroups": [self.group],
+            "resources": list(self.resources),
+            "verbs": list(self.verbs),
+        }
+        if self.names:
+            rule["resourceNames"] = list(self.names)
+        return rule if self.when is None else When(self.when, rule)
+
+
+FOLLOW: Final = ("list", "watch")
+_KWOK: Final = Is("settings.cloudProvider", "kwok")
+ON_AWS: Final = Is("settings.cloudProvider", "aws")
+_OVERLAYS: Final = Given(("settings.featureGates.nodeOverlay",))
+_BUFFERS: Final = Given(("settings.featureGates.capacityBuffer",))
+_SPREADS: Final = Given(("settings.schedulerConfig",))
+_DEVICES: Final = Lacks("settings.ignoreDRARequests")
+_SURGE: Final = Given(("settings.surgeBeforeEvict",))
+_STEERING: Final = Given(("settings.steerScaleDown",))
+_OWNERS: Final = Given((*_SPREADS.paths, *_BUFFERS.paths))
+_REPLICAS: Final = Given((*_OWNERS.paths, *_SURGE.paths))
+_ROLLOUTS: Final = Given((*_BUFFERS.paths, *_SURGE.paths))
+
+CLUSTER: Final = (
+    Permission(resources=("pods", "nodes", "namespaces"), verbs=FOLLOW),
+    Permission(resources=("persistentvolumes", "persistentvolumeclaims"), verbs=FOLLOW),
+    Permission(
+        group="storage.k8s.io", resources=("storageclasses", "csinodes", "volumeattachments"), verbs=FOLLOW
+    ),
+    Permission(group="policy", resources=("poddisruptionbudgets",), verbs=FOLLOW),
+    Permission(group="apps", resources=("daemonsets",), verbs=FOLLOW),
+    Permission(group="apps", resources=("replicasets",), verbs=FOLLOW, when=_REPLICAS),
+    Permission(group="apps", resources=("statefulsets",), verbs=FOLLOW, when=_OWNERS),
+    Permission(group="apps", resources=("deployments",), verbs=FOLLOW, when=_ROLLOUTS),
+    # Successors start when a Deployment rolls out anew.
+    Permission(group="apps", resources=("deployments",), verbs=("patch",), when=_SURGE),
+    Permission(resources=("podtemplates",), verbs=FOLLOW, when=_BUFFERS),
+    Permission(resources=("services", "replicationcontrollers"), verbs=FOLLOW, when=_SPREADS),
+    Permission(
+        group="resource.k8s.io",
+        resources=("resourceslices", "resourceclaims", "resourceclaimtemplates", "deviceclasses"),
+        verbs=FOLLOW,
+        when=_DEVICES,
+    ),
+    Permission(group="karpenter.sh", resources=("nodepools", "nodeclaims"), verbs=FOLLOW),
+    Permission(group="karpenter.sh", resources=("nodeoverlays",), verbs=FOLLOW, when=_OVERLAYS),
+    Permission(group="autoscaling.x-k8s.io", resources=("capacitybuffers",), verbs=FOLLOW, when=_BUFFERS),
+    Permission(group="karpenter.sh", resources=("nodeclaims",), verbs=("create", "delete", "patch")),
+    Permission(group="karpenter.sh", resources=("nodeclaims/status", "nodepools/status"), verbs=("patch",)),
+    Permission(group="karpenter.sh", resources=("nodepools",), verbs=("patch",)),
+    Permission(group="karpenter.sh", resources=("nodeoverlays/status",), verbs=("patch",), when=_OVERLAYS),
+    Permission(
+        group="autoscaling.x-k8s.io", resources=("capacitybuffers/status",), verbs=("patch",), when=_BUFFERS
+    ),
+    # Pools and claims wait for what they own, which some clusters allow only to those who may make them wait.
+    Permission(
+        group="karpenter.sh", resources=("nodepools/finalizers", "nodeclaims/finalizers"), verbs=("update",)
+    ),
+    Permission(resources=("events",), verbs=("create", "patch")),
+    Permission(resources=("nodes",), verbs=("patch", "delete")),
+    Permission(resources=("nodes",), verbs=("create",), when=_KWOK),
+    Permission(resources=("pods/eviction",), verbs=("create",)),
+    Permission(resources=("pods",), verbs=("delete",)),
+    # Pods are told what their deletion costs.
+    Permission(resources=("pods",), verbs=("patch",), when=_STEERING),
+    Permission(group="karpenter.kwok.sh", resources=("kwoknodeclasses",), verbs=("get", *FOLLOW), when=_KWOK),
+    Permission(
+        group="karpenter.k8s.aws", resources=("ec2nodeclasses",), verbs=("get", *FOLLOW, "patch"), when=ON_AWS
+    ),
+    Permission(
+        group="karpenter.k8s.aws", resources=("ec2nodeclasses/status",), verbs=("patch",), when=ON_AWS
+    ),
+)
+"""What is granted in the whole cluster."""
+
+OWN_NAMESPACE: Final = (
+    Permission(group="coordination.k8s.io", resources=("leases",), verbs=("create",)),
+    Permission(group="coordination.k8s.io", resources=("leases",), verbs=("get", "patch"), names=(LEASE,)),
+)
+"""What is granted only where the operator runs."""
+
+SYSTEM_NAMESPACE: Final = "kube-system"
+SYSTEM: Final = (Permission(resources=("services",), verbs=("get",), names=("kube-dns",)),)
+"""What is granted in the namespace of the system, on AWS: nodes are told the address of the DNS."""
+
+ADMINISTRATION: Final = (
+    Permission(
+        group="karpenter.sh",
+        resources=("nodepools", "nodepools/status", "nodeclaims", "nodeclaims/status", "nodeoverlays"),
+        verbs=("get", *FOLLOW, "create", "delete", "patch", "update"),
+    ),
+    Permission(
+        group="karpenter.k8s.aws",
+        resources=("ec2nodeclasses",),
+        verbs=("get", *FOLLOW, "create", "delete", "patch", "update"),
+    ),
+)
+"""What administrators of the cluster are granted beside what they have."""

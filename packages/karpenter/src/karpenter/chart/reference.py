@@ -1,0 +1,110 @@
+"""
+The reference page of the settings, written from their declarations.
+
+    python -m karpenter.chart.reference > docs/reference/settings.md
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from karpenter.chart.objects import variables
+from karpenter.chart.tree import Items, Joined, Required, Text, When
+from karpenter.chart.values import VALUES
+from karpenter.operator.options import GATES, SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karpenter.operator.options import Setting
+
+_HEAD: Final = """\
+# Settings
+
+This page is written by `python -m karpenter.chart.reference`; a test fails when it is out of date.
+
+Every setting of `karpenter run` is a flag and an environment variable; the flag wins.
+A value that cannot be read refuses to start, with one sentence that names the setting.
+In the [chart](../guides/install.md) a setting is a value; `karpenter manifests --set` takes the same names.
+Settings marked * are ours: other operators of this name do not know them.
+
+| flag | variable | default | value of the chart | meaning |
+|---|---|---|---|---|
+"""
+
+_KWOK: Final = {
+    "INSTANCE_TYPES_FILE_PATH": "the catalogue: a file, or `kwok`, `aws` or `aws:REGION`; default `kwok`",
+    "KWOK_LAUNCH_LATENCY": "how long a machine takes to join, such as `1s`; default `0s`",
+    "KWOK_SHUTDOWN_LATENCY": "how long a machine takes to end; default `0s`",
+}
+
+_WHERE: Final = (
+    "| `--cloud-provider` | `CLOUD_PROVIDER` | `kwok` | the cloud: `aws`, `kwok`, or another one |",
+    "| `--cluster-name` | `CLUSTER_NAME` | `default` | the name under which machines are tagged |",
+    "| `--kubeconfig` | `KUBECONFIG` | | the cluster; in a pod, the one it runs in |",
+    "| `--context` | | | the context of the kubeconfig |",
+)
+
+
+def page() -> str:
+    """Return the whole page."""
+    lines = [_HEAD.rstrip("\n"), *(_row(each) for each in SETTINGS)]
+    lines += [
+        "",
+        "## Which cluster, which cloud",
+        "",
+        "| flag | variable | default | meaning |",
+        "|---|---|---|---|",
+    ]
+    lines += _WHERE
+    lines += ["", "## Feature gates", "", "| gate | default |", "|---|---|"]
+    lines += [f"| `{name}` | {str(is_open).lower()} |" for name, is_open in GATES.items()]
+    lines += ["", "Gates that nobody knows are ignored.", "", "## The cloud `aws`", ""]
+    lines += ["| variable | default | value of the chart | meaning |", "|---|---|---|---|", *_aws()]
+    lines += ["", "## The cloud `kwok`", "", "| variable | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {about} |" for name, about in _KWOK.items()]
+    return (
+        "\n".join([*lines, "", "See also: [Install](../guides/install.md), [Replay](../guides/replay.md)."])
+        + "\n"
+    )
+
+
+def paths() -> dict[str, str]:
+    """Return the value of the chart that states each variable."""
+    return dict(_paths(variables()))
+
+
+def _paths(trees: list[Any]) -> Iterator[tuple[str, str]]:
+    for each in trees:
+        match each:
+            case When(_, list() as inner):
+                yield from _paths(inner)
+            case When(_, inner):
+                yield from _paths([inner])
+            case Items():
+                continue
+            case {"name": name, "value": Text(path) | Required(path) | Joined(path)}:
+                yield name, path
+
+
+def _row(setting: Setting) -> str:
+    mark = "*" if setting.ours else ""
+    default = f"`{setting.default}`" if setting.default else ""
+    path = paths().get(setting.variable, "")
+    value = f"`{path}`" if path else ""
+    return f"| `--{setting.name}`{mark} | `{setting.variable}` | {default} | {value} | {setting.help} |"
+
+
+def _aws() -> Iterator[str]:
+    known = {each.variable for each in SETTINGS} | {"CLOUD_PROVIDER", "CLUSTER_NAME"}
+    knobs = {knob.path: knob for knob in VALUES}
+    for name, path in paths().items():
+        if name not in known:
+            knob = knobs[path]
+            default = f"`{str(knob.default).lower()}`" if knob.default != "" else ""
+            yield f"| `{name}` | {default} | `{path}` | {knob.about} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,371 @@
+r"""
+The values of the chart: what can be chosen, what is chosen by default, and what each is for.
+
+Names are those that charts of Karpenter have had, so that a file of values carries over. What is under
+``settings`` becomes environment variables of the operator.
+
+Values that a user states, on the command line or in files, laid over the defaults.
+
+``--set`` is read as Helm reads it: ``a.b=1,c=x`` sets two values, ``\\.`` and ``\\,`` are a plain dot and a
+plain comma, ``{a,b}`` is a list, ``a[0].b=x`` is in the first item of a list, and ``null`` takes a value
+away. Unlike Helm, a name that the chart does not know is refused.
+
+YAML with a comment above every value that has one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from karpenter.api.manifests import render_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+def with_notes(values: Mapping[str, Any], notes: Mapping[str, str]) -> str:
+    """Return mappings as YAML; `notes` are keyed by path."""
+    return "\n".join(_lines(values, notes, "", "")) + "\n"
+
+
+def _lines(values: Mapping[str, Any], notes: Mapping[str, str], above: str, pad: str) -> Iterator[str]:
+    for key, value in values.items():
+        path = f"{above}{key}"
+        if path in notes:
+            yield f"{pad}# {notes[path]}"
+            for line in render_documents([{key: value}]).splitlines():
+                yield f"{pad}{line}"
+        else:
+            yield f"{pad}{key}:"
+            yield from _lines(value, notes, f"{path}.", f"{pad}  ")
+
+
+class Knob(msgspec.Struct, frozen=True):
+    """One value."""
+
+    path: str
+    default: Any
+    about: str
+    open: bool = False
+    """Whether what is below it is the user's: a mapping or list whose content the chart does not know."""
+
+
+def _free(path: str, default: Any, about: str) -> Knob:
+    return Knob(path, default, about, open=True)
+
+
+_OBJECTS: Final = (
+    Knob("nameOverride", "", "Replaces the chart's name in labels."),
+    Knob("fullnameOverride", "", "Replaces the name of every object."),
+    _free("additionalLabels", {}, "Labels for every object."),
+    _free("additionalAnnotations", {}, "Annotations for every object."),
+    Knob("imagePullPolicy", "IfNotPresent", "When the image is pulled."),
+    _free("imagePullSecrets", [], "Secrets for pulling the image, as in a pod."),
+    _free("service.annotations", {}, "Annotations for the Service."),
+    Knob("serviceAccount.create", True, "Whether to make a ServiceAccount."),
+    Knob("serviceAccount.name", "", "Its name; empty means that of the other objects."),
+    _free("serviceAccount.annotations", {}, "Its annotations, such as eks.amazonaws.com/role-arn for IRSA."),
+    _free("additionalClusterRoleRules", [], "Rules that the operator's ClusterRole holds besides ours."),
+    Knob("serviceMonitor.enabled", False, "Whether to make a ServiceMonitor for the Prometheus operator."),
+    _free("serviceMonitor.additionalLabels", {}, "Labels by which Prometheus finds it."),
+    _free("serviceMonitor.endpointConfig", {}, "More fields of its endpoint, such as interval."),
+    Knob("podDisruptionBudget.name", "karpenter", "The name of the PodDisruptionBudget."),
+    Knob("podDisruptionBudget.maxUnavailable", 1, "How many replicas may be away by choice."),
+)
+_POD: Final = (
+    Knob("replicas", 2, "How many replicas; one works, the others wait for its lease."),
+    Knob("revisionHistoryLimit", 10, "Old ReplicaSets that are kept."),
+    _free("strategy", {"rollingUpdate": {"maxUnavailable": 1}}, "How replicas are replaced."),
+    _free("podLabels", {}, "Labels for the pods."),
+    _free("podAnnotations", {}, "Annotations for the pods."),
+    _free(
+        "podSecurityContext",
+        {"fsGroup": 65532, "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "The pods' security context.",
+    ),
+    Knob("priorityClassName", "system-cluster-critical", "Who waits for whom."),
+    Knob("terminationGracePeriodSeconds", 30, "Seconds to finish and give the lease back."),
+    Knob("hostNetwork", False, "Whether the pods share their node's network."),
+    Knob("schedulerName", "", "Who schedules the pods; empty means the default scheduler."),
+    Knob("dnsPolicy", "ClusterFirst", "Default lets the operator start before CoreDNS has a node."),
+    _free("dnsConfig", {}, "DNS settings of the pods."),
+    _free("nodeSelector", {"kubernetes.io/os": "linux"}, "Nodes on which the operator may run."),
+    _free("affinity", {}, "Replaces ours: not on nodes that the operator manages, one replica per node."),
+    _free("topologySpreadConstraints", [], "Replaces ours: replicas in different zones."),
+    _free(
+        "tolerations",
+        [{"key": "CriticalAddonsOnly", "operator": "Exists"}],
+        "Taints that do not keep it off.",
+    ),
+    _free("initContainers", [], "Containers to run before the operator."),
+    _free("extraVolumes", [], "More volumes of the pods."),
+)
+_CONTROLLER: Final = (
+    Knob("controller.containerName", "controller", "The name of the container."),
+    Knob("controller.image.repository", "karpenter", "The image, with its registry."),
+    Knob("controller.image.tag", "", "Its tag; empty means the version of the chart."),
+    Knob("controller.image.digest", "", "Its digest, such as sha256:…"),
+    _free("controller.env", [], "More environment variables, as in a container."),
+    _free("controller.envFrom", [], "Sources of more environment variables."),
+    _free(
+        "controller.resources",
+        {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}},
+        "What the container gets.",
+    ),
+    _free("controller.extraVolumeMounts", [], "Where more volumes are mounted."),
+    _free("controller.sidecarContainer", [], "Containers to run beside the operator."),
+    Knob("controller.metrics.port", 8080, "Port of the Prometheus endpoint."),
+    Knob("controller.healthProbe.port", 8081, "Port of the probes."),
+    Knob("logLevel", "info", "debug, info or error."),
+    _free("logOutputPaths", ["stdout"], "Where logs go."),
+    _free("logErrorOutputPaths", ["stderr"], "Where faults of logging itself go."),
+)
+_SETTINGS: Final = (
+    Knob("settings.cloudProvider", "aws", "The cloud: aws, kwok, or another that is installed in the image."),
+    Knob("settings.clusterName", "", "The name under which machines are tagged. Required."),
+    Knob("settings.clusterEndpoint", "", "Where nodes reach the API server; empty means to ask EKS."),
+    Knob("settings.clusterCABundle", "", "What nodes trust it by, in base64; empty means to ask EKS."),
+    Knob(
+        "settings.isolatedVPC", False, "Whether AWS services without an endpoint in the VPC are out of reach."
+    ),
+    Knob("settings.eksControlPlane", False, "Whether to ask EKS for the version of the control plane."),
+    Knob("settings.vmMemoryOverheadPercent", 0.075, "Share of memory that hypervisor and kernel take."),
+    Knob("settings.interruptionQueue", "", "SQS queue with interruptions; empty means none."),
+    Knob("settings.enableZonalShift", False, "Whether to leave zones that are being shifted away from."),
+    Knob("settings.reservedENIs", "0", "Network interfaces that pods get no addresses from."),
+    Knob("settings.disableDryRun", False, "Whether to skip trying permissions before a class is ready."),
+    Knob("settings.amiRefreshInterval", "1m", "How long images that were found count as current."),
+    Knob("settings.subnetRefreshInterval", "1m", "How long subnets that were found count as current."),
+    Knob("settings.awsFeatureGates.nodeClassCEL", False, "Kubelet settings as expressions. Alpha."),
+    Knob("settings.batchMaxDuration", "10s", "Longest wait for more pods before a decision."),
+    Knob("settings.batchIdleDuration", "1s", "Wait without a new pod that ends a batch."),
+    Knob("settings.preferencePolicy", "Respect", "Respect or Ignore preferences of pods."),
+    Knob("settings.minValuesPolicy", "Strict", "Strict or BestEffort about minValues."),
+    Knob("settings.ignoreDRARequests", True, "Whether to leave pods with resource claims alone."),
+    Knob("settings.disableClusterStateObservability", False, "Leave out metrics of single pods and nodes."),
+    Knob("settings.disableControllerWarmup", True, "Fill caches only after leadership was won."),
+    Knob("settings.enableProfiling", False, "Serve profiles beside the metrics."),
+    Knob("settings.kubeClientQPS", "200", "Requests per second to the API server."),
+    Knob("settings.kubeClientBurst", "300", "Requests in one burst to the API server."),
+    Knob("settings.schedulerConfig", "", "YAML with podTopologySpread.defaultConstraints."),
+    Knob("settings.packingPolicy", "price", "price or greedy. Ours."),
+    Knob("settings.consolidationStrategy", "global", "global or classic. Ours."),
+    Knob(
+        "settings.consolidationPayback", "1h", "Time in which a saving must pay for the pods it moves. Ours."
+    ),
+    Knob("settings.evictionPrice", "0.001", "What evicting an ordinary pod costs, in dollars. Ours."),
+    Knob("settings.surgeBeforeEvict", False, "Let successors of single replicas start first. Ours."),
+    Knob("settings.steerScaleDown", False, "Let workloads shrink on the emptiest machines first. Ours."),
+    Knob(
+        "settings.flightRecord", "", "File for what is seen, decided and done; mount a volume for it. Ours."
+    ),
+    Knob("settings.flightRecordSize", "268435456", "Bytes after which a new one is begun. Ours."),
+    Knob("settings.featureGates.reservedCapacity", True, "Use capacity reservations. Beta."),
+    Knob("settings.featureGates.nodeRepair", False, "Replace nodes that are unhealthy. Alpha."),
+    Knob(
+        "settings.featureGates.spotToSpotConsolidation",
+        False,
+        "Replace spot machines by cheaper ones. Alpha.",
+    ),
+    Knob("settings.featureGates.nodeOverlay", False, "Read NodeOverlays. Alpha."),
+    Knob("settings.featureGates.staticCapacity", False, "NodePools with replicas. Alpha."),
+    Knob("settings.featureGates.capacityBuffer", False, "Keep room for CapacityBuffers. Alpha."),
+)
+
+VALUES: Final = (*_OBJECTS, *_POD, *_CONTROLLER, *_SETTINGS)
+"""Every value, in the order in which they are documented."""
+
+
+def default_values() -> dict[str, Any]:
+    """Return a fresh tree of the defaults."""
+    found: dict[str, Any] = {}
+    for knob in VALUES:
+        *above, last = knob.path.split(".")
+        level = found
+        for word in above:
+            level = level.setdefault(word, {})
+        level[last] = msgspec.json.decode(msgspec.json.encode(knob.default))
+    return found
+
+
+def render_values() -> str:
+    """Return the chart's ``values.yaml``."""
+    return with_notes(default_values(), {knob.path: knob.about for knob in VALUES})
+
+
+_WORD: Final = re.compile(r"((?:\\.|[^\\.\[\]])+)((?:\[\d+\])*)")
+_WHOLE: Final = re.compile(r"-?(?:0|[1-9]\d*)")
+_LONGEST_LIST: Final = 1000
+
+
+class BadValue(ValueError):  # noqa: N818  says what is wrong
+    """A value that cannot be read, or that the chart does not know."""
+
+
+def parse_set(text: str) -> list[tuple[list[str | int], Any]]:
+    """
+    Return what one ``--set`` says: paths and values.
+
+    Raises:
+        BadValue: naming what cannot be read.
+    """
+    return [_assignment(part, text) for part in _split(text, ",") if part]
+
+
+def lay_over(values: dict[str, Any], stated: dict[str, Any]) -> None:
+    """
+    Lay what a file of values states over `values`.
+
+    Raises:
+        BadValue: naming a value that the chart does not know.
+    """
+    _check(stated, "")
+    _merge(values, stated)
+
+
+def put(values: dict[str, Any], path: list[str | int], value: Any) -> None:
+    """
+    Set one value.
+
+    Raises:
+        BadValue: the chart does not know it, or it is not where that path leads.
+    """
+    words = [word for word in path if isinstance(word, str)]
+    _check_path(words)
+    level: Any = values
+    for word, after in itertools.pairwise(path):
+        level = _step(level, word, [] if isinstance(after, int) else {}, path)
+    last = path[-1]
+    if isinstance(last, int):
+        _step(level, last, None, path)
+        level[last] = value
+    elif not isinstance(level, dict):
+        raise BadValue(f"{_spell(path)}: there is no mapping to put {last} in")
+    elif value is None:
+        level.pop(last, None)
+    else:
+        level[last] = value
+
+
+def values_of(files: list[dict[str, Any]], sets: list[str]) -> dict[str, Any]:
+    """
+    Return the values in force: defaults, then files, then what was set, the later over the earlier.
+
+    Raises:
+        BadValue: naming what cannot be used.
+    """
+    values = default_values()
+    for stated in files:
+        lay_over(values, stated)
+    for text in sets:
+        for path, value in parse_set(text):
+            put(values, path, value)
+    return values
+
+
+def _step(level: Any, word: str | int, empty: Any, path: list[str | int]) -> Any:
+    if isinstance(word, int):
+        if not isinstance(level, list) or word > _LONGEST_LIST:
+            raise BadValue(f"{_spell(path)}: there is no list with an item {word}")
+        level += [None] * (word + 1 - len(level))
+        if level[word] is None:
+            level[word] = empty
+        return level[word]
+    if not isinstance(level, dict):
+        raise BadValue(f"{_spell(path)}: there is no mapping to find {word} in")
+    if level.get(word) is None:
+        level[word] = empty
+    return level[word]
+
+
+def _assignment(part: str, text: str) -> tuple[list[str | int], Any]:
+    name, equals, value = part.partition("=")
+    if not equals:
+        raise BadValue(f"{text!r} is not NAME=VALUE")
+    path: list[str | int] = []
+    at = 0
+    while at <= len(name):
+        found = _WORD.match(name, at)
+        if found is None:
+            raise BadValue(f"{name!r} is not the name of a value, such as controller.image.tag")
+        path.append(_plain(found[1]))
+        path += [int(number) for number in re.findall(r"\d+", found[2])]
+        at = found.end()
+        if at < len(name) and name[at] != ".":
+            raise BadValue(f"{name!r} is not the name of a value, such as controller.image.tag")
+        at += 1
+    if value.startswith("{") and value.endswith("}"):
+        return path, [_typed(each) for each in _split(value[1:-1], ",") if each]
+    return path, _typed(value)
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """Split at a mark that is neither escaped nor in braces."""
+    parts, depth, current = [], 0, ""
+    escaped = False
+    for letter in text:
+        depth += 0 if escaped else (letter == "{") - (letter == "}")
+        if letter == mark and not escaped and depth == 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += letter
+        escaped = letter == "\\" and not escaped
+    return [*parts, current]
+
+
+def _typed(text: str) -> Any:
+    match text:
+        case "true" | "false":
+            return text == "true"
+        case "null":
+            return None
+        case _ if _WHOLE.fullmatch(text):
+            return int(text)
+        case _:
+            return _plain(text)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+def _merge(values: dict[str, Any], stated: dict[str, Any]) -> None:
+    for key, value in stated.items():
+        if value is None:
+            values.pop(key, None)
+        elif isinstance(value, dict) and isinstance(values.get(key), dict):
+            _merge(values[key], value)
+        else:
+            values[key] = value
+
+
+def _check(stated: dict[str, Any], above: str) -> None:
+    for key, value in stated.items():
+        path = f"{above}{key}"
+        _check_path(path.split("."))
+        if isinstance(value, dict) and not _is_open(path):
+            _check(value, f"{path}.")
+
+
+def _check_path(words: list[str]) -> None:
+    path = ".".join(words)
+    known = {knob.path for knob in VALUES}
+    inner = any(each.startswith(f"{path}.") for each in known)
+    if path not in known and not inner and not _is_open(path):
+        close = difflib.get_close_matches(path, known, n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        raise BadValue(f"the chart has no value {path}{meant}")
+
+
+def _is_open(path: str) -> bool:
+    return any(path == knob.path or path.startswith(f"{knob.path}.") for knob in VALUES if knob.open)
+
+
+def _spell(path: list[str | int]) -> str:
+    return ".".join(str(word) for word in path)

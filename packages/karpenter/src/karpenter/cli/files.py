@@ -1,0 +1,103 @@
+"""
+What ``-f`` means: a file, a folder with manifests in it, or ``-`` for standard input.
+
+Folders are searched to the bottom for ``.yaml``, ``.yml`` and ``.json``, in the order of their names.
+
+What ``--set NAME=VALUE`` gives: settings of the operator by name, as texts.
+
+What they mean, and whether there are such settings, is the operator's to say.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import click
+
+from karpenter.cli.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_ENDINGS = frozenset({".yaml", ".yml", ".json"})
+_LARGEST = 256 * 1024 * 1024
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Text(NamedTuple):
+    """A text and where it is from."""
+
+    source: str
+    content: str
+
+
+def read_texts(paths: Iterable[str]) -> Iterator[Text]:
+    """
+    Yield the texts that ``-f`` names.
+
+    Raises:
+        Refused: naming the file that cannot be read.
+    """
+    for path in paths:
+        if path == "-":
+            yield Text("stdin", _decode(sys.stdin.buffer.read(), "stdin"))
+        elif Path(path).is_dir():
+            yield from _folder(Path(path))
+        else:
+            yield _file(Path(path))
+
+
+def _folder(folder: Path) -> Iterator[Text]:
+    found = sorted(path for path in folder.rglob("*") if path.suffix in _ENDINGS and path.is_file())
+    if not found:
+        raise Refused(f"{folder}: no file here ends with .yaml, .yml or .json")
+    for path in found:
+        yield _file(path)
+
+
+def _file(path: Path) -> Text:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise Refused(f"{path}: larger than {_LARGEST // 1024**2} MiB")
+        return Text(str(path), _decode(path.read_bytes(), str(path)))
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror or error}") from error
+
+
+def _decode(content: bytes, source: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Refused(f"{source}: not UTF-8 text, at byte {error.start}") from error
+
+
+def files_option(*, required: bool = True, text: str = "What to read") -> Callable[[F], F]:
+    """Return the option ``-f``, handed to the command as ``paths: tuple[str, ...]``."""
+    return click.option(
+        "-f",
+        "--filename",
+        "paths",
+        multiple=True,
+        required=required,
+        metavar="FILE|DIR|-",
+        type=click.Path(allow_dash=True),
+        help=f"{text}: a YAML or JSON file, a folder, or - for standard input. May be repeated.",
+    )
+
+
+_GATES: Final = "feature-gates"
+
+
+def named_values(given: Iterable[str]) -> dict[str, str]:
+    """Return the value of each setting: the last one given, but all the feature gates."""
+    found: dict[str, str] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise Refused(f"--set: {each!r} is not NAME=VALUE")
+        found[name] = f"{found[name]},{value}" if name == _GATES and name in found else value
+    return found

@@ -1,0 +1,118 @@
+"""``karpenter manifests``: everything that an installation consists of, without Helm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from karpenter.api.manifests import read_documents, render_documents
+from karpenter.chart.chart import manifests as objects_of
+from karpenter.chart.tree import CHART, MissingValue, Release
+from karpenter.chart.values import BadValue, values_of
+from karpenter.cli.errors import Refused
+from karpenter.cli.files import read_texts
+from karpenter.cli.output import output_option_with, render
+from karpenter.cloud.aws.policy import Place, policies
+
+if TYPE_CHECKING:
+    from karpenter.cli.output import Output
+
+
+@click.command(
+    epilog="Examples:\n\n"
+    "  karpenter manifests --set settings.clusterName=blue | kubectl apply --server-side -f -\n\n"
+    "  karpenter manifests --set settings.cloudProvider=kwok,settings.clusterName=try --output json\n\n"
+    "  karpenter manifests --set settings.clusterName=blue"
+    r' --set serviceAccount.annotations."eks\.amazonaws\.com/role-arn"=arn:aws:iam::111122223333:role/kp'
+    "\n\n  karpenter manifests --set settings.clusterName=blue --iam us-west-2/111122223333 -o json"
+)
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A value of the chart; several with commas. May be repeated.",
+)
+@click.option(
+    "-f",
+    "--values",
+    "paths",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="A file with values, as for Helm, or - for standard input. May be repeated.",
+)
+@click.option("--name", default=CHART, show_default=True, help="The name of the release.")
+@click.option("-n", "--namespace", default="kube-system", show_default=True, help="Where the operator runs.")
+@click.option("--skip-crds", is_flag=True, help="Leave the CustomResourceDefinitions out.")
+@click.option(
+    "--iam",
+    metavar="REGION/ACCOUNT",
+    default="",
+    help="Print instead the IAM policies that the operator needs there, by their names.",
+)
+@output_option_with("yaml", "json")
+def manifests(  # noqa: PLR0917  one parameter per option
+    sets: tuple[str, ...],
+    paths: tuple[str, ...],
+    name: str,
+    namespace: str,
+    skip_crds: bool,
+    iam: str,
+    output: Output,
+) -> None:
+    """
+    Print the objects that install the operator, ready for kubectl.
+
+    They are those of the Helm chart in charts/karpenter, with the same values.
+    """
+    try:
+        values = values_of([each for path in paths for each in _values(path)], list(sets))
+        if iam:
+            _print_policies(values, iam, output)
+            return
+        release = Release(name=name, namespace=namespace, values=values)
+        found = objects_of(release, definitions=not skip_crds)
+    except MissingValue as error:
+        raise Refused(str(error), hint="state it with --set NAME=VALUE") from error
+    except BadValue as error:
+        raise Refused(str(error), hint="charts/karpenter/values.yaml lists every value") from error
+    if output.form == "yaml":
+        click.echo(render_documents(found), nl=False)
+    else:
+        click.echo(render({"apiVersion": "v1", "kind": "List", "items": found}, "json"), nl=False)
+
+
+def _print_policies(values: dict[str, Any], where: str, output: Output) -> None:
+    settings = values.get("settings") or {}
+    cluster = settings.get("clusterName")
+    if not cluster:
+        raise MissingValue("settings.clusterName: is required")
+    region, slash, account = where.partition("/")
+    if not region or not slash or not account.isdigit():
+        raise Refused(f"{where!r} is not a region and an account", hint="such as us-west-2/111122223333")
+    place = Place(
+        cluster=cluster,
+        region=region,
+        account=account,
+        partition=_partition(region),
+        queue=settings.get("interruptionQueue") or "",
+    )
+    click.echo(render(policies(place), output.form), nl=False)
+
+
+def _partition(region: str) -> str:
+    """Return the part of AWS that a region belongs to, as ARNs spell it."""
+    known = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"), ("us-iso-", "aws-iso"), ("us-isob-", "aws-iso-b"))
+    return next((name for prefix, name in known if region.startswith(prefix)), "aws")
+
+
+def _values(path: str) -> list[dict[str, object]]:
+    found = []
+    for text in read_texts([path]):
+        for document in read_documents(text.content, source=text.source):
+            if not isinstance(document, dict):
+                raise BadValue(f"{text.source}: not a mapping of values")
+            found.append(document)
+    return found

@@ -1,0 +1,154 @@
+"""``karpenter plan``: see every decision before it happens, offline or for a live cluster."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from karpenter.cli.errors import Refused, notes
+from karpenter.cli.files import files_option, named_values
+from karpenter.cli.output import output_option_with, render
+from karpenter.cli.planning.data import plan_data, verdict_data, why_data
+from karpenter.cli.planning.decision import decide
+from karpenter.cli.planning.input import read_input
+from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN
+from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
+from karpenter.cloud.catalogs.load import load_catalog
+from karpenter.operator.options import SettingError, parse_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from karpenter.api.nodepool import NodePool
+    from karpenter.cli.output import Output
+    from karpenter.cli.planning.input import Live
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.operator.options import Settings
+
+_IN_MEMORY: Final = "kwok"
+
+
+@click.command(
+    epilog="Examples:\n\n"
+    "  karpenter plan -f cluster/ -f new-deployment.yaml --catalog aws\n\n"
+    "  karpenter plan --context production --disruption\n\n"
+    "  karpenter plan --context production -f changed-nodepool.yaml\n\n"
+    "  kubectl get nodes,nodeclaims,nodepools,pods -A -o yaml | karpenter plan -f - --disruption"
+)
+@files_option(required=False, text="The cluster, or what would be applied to a live one")
+@click.option(
+    "--context", default="", metavar="NAME", help="Read the live cluster of this context of the kubeconfig."
+)
+@click.option("--kubeconfig", default="", metavar="FILE", help="Read the live cluster of this kubeconfig.")
+@click.option(
+    "--catalog",
+    default=_IN_MEMORY,
+    show_default=True,
+    metavar="FILE|NAME",
+    help="The instance types on sale.",
+)
+@click.option("--now", metavar="RFC3339", help="The moment of the decision.  [default: this moment]")
+@click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of the operator, such as feature-gates=NodeRepair=true. May be repeated.",
+)
+@click.option(
+    "--disruption", is_flag=True, help="Also show which machines would go, and what keeps the rest."
+)
+@click.option("--why", is_flag=True, help="Also say of every placed pod why it goes there.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if a pod stays without a place.")
+@output_option_with("text", "json", "yaml")
+def plan(  # noqa: PLR0917  click hands over options by name
+    paths: tuple[str, ...],
+    context: str,
+    kubeconfig: str,
+    catalog: str,
+    now: str | None,
+    given: tuple[str, ...],
+    disruption: bool,
+    why: bool,
+    strict: bool,
+    output: Output,
+) -> None:
+    """
+    Show which machines would be launched for these pods, and with --disruption which would go.
+
+    Reads manifests, a live cluster or both, runs the solver that the operator runs, changes
+    nothing, and prints the decision: new machines with their price, where every pod would
+    land, which pods have no place and why, and how far the bill is from the cheapest possible.
+
+    Exits 0 when the plan was made, 1 with --strict if a pod stays without a place, and 2
+    when the input cannot be used.
+    """
+    moment, settings, types = _moment(now), _settings(given), _catalog(catalog)
+    found = read_input(paths, _live(paths, kubeconfig, context))
+    if found.problems:
+        raise Refused(*found.problems)
+    notes(found.skipped)
+    notes(_strangers(catalog, found.view.pools.values()))
+    decision = decide(found.view, types, settings, moment, disruption=disruption)
+    notes(decision.intake.left_out)
+    if output.form == "text":
+        from karpenter.cli.planning.page import show  # noqa: PLC0415  only who reads text pays for rich
+
+        show(decision, why=why)
+    else:
+        data = plan_data(decision.plan, decision.names)
+        if why:
+            data |= why_data(decision.plan, decision.names)
+        if decision.verdict is not None:
+            data |= verdict_data(decision.verdict, decision.names)
+        click.echo(render(data, output.form), nl=False)
+    sys.exit(1 if strict and decision.plan.refusals else 0)
+
+
+def _live(paths: tuple[str, ...], kubeconfig: str, context: str) -> Live | None:
+    if kubeconfig or context:
+        # Whoever plans offline does not pay for loading a client.
+        from karpenter.cli.planning.input import read_cluster  # noqa: PLC0415
+
+        return read_cluster(kubeconfig=kubeconfig, context=context)
+    if not paths:
+        raise Refused("nothing to plan for", hint="give manifests with -f, or a live cluster with --context")
+    return None
+
+
+def _strangers(catalog: str, pools: Iterable[NodePool]) -> Iterator[str]:
+    """Say which pools buy from EC2 while the instance types are those of the cloud in memory."""
+    groups = {pool.name: pool.spec.template.spec.node_class_ref.group for pool in pools}
+    names = sorted(name for name, group in groups.items() if group == DOMAIN)
+    if names and catalog == _IN_MEMORY:
+        yield (
+            f"note: NodePool {', '.join(names)} buys from EC2, but the catalogue is {_IN_MEMORY}; "
+            "--catalog aws has what EC2 sells"
+        )
+
+
+def _catalog(name: str) -> Catalog:
+    try:
+        return load_catalog(name)
+    except InvalidCatalog as error:
+        raise Refused(*str(error).splitlines()) from None
+
+
+def _moment(text: str | None) -> datetime:
+    if text is None:
+        return datetime.now(UTC)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Refused(f"--now: {text!r} is not a time such as 2026-01-31T09:00:00Z") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _settings(given: tuple[str, ...]) -> Settings:
+    try:
+        return parse_settings(named_values(given))
+    except SettingError as error:
+        raise Refused(f"--set: {error}") from None

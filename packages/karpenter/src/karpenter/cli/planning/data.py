@@ -1,0 +1,117 @@
+"""
+A plan as plain data: the JSON of the public contract.
+
+Field names and their order are an interface; see docs/reference/plan.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from karpenter.core.model.resources import render_resources
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from karpenter.api.node import Taint
+    from karpenter.core.disruption.command import Verdict
+    from karpenter.core.model.requirement import Term
+    from karpenter.core.scheduling.problem import NewNode, Plan, Purchase, Refusal
+
+_DIGITS = 10
+
+
+def plan_data(plan: Plan, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a plan as plain data; `names` gives other names for some pods."""
+    return {
+        "kind": "Plan",
+        "newNodes": [new_node_data(node, names) for node in plan.new_nodes],
+        "existingNodes": [
+            {"name": node, "pods": [names.get(pod, pod) for pod in pods]}
+            for node, pods in plan.placed.items()
+        ],
+        "unscheduled": [_refusal(refusal, names) for refusal in plan.refusals],
+        "cost": {
+            "hourly": round(plan.cost.hourly, _DIGITS),
+            "lowerBound": round(plan.cost.lower_bound, _DIGITS),
+            "gap": round(plan.cost.gap, _DIGITS),
+        },
+    }
+
+
+def why_data(plan: Plan, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return as plain data why each placed pod goes where it goes."""
+    return {"why": {names.get(pod, pod): reason for pod, reason in sorted(plan.because.items())}}
+
+
+def verdict_data(verdict: Verdict, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return what disruption decides as plain data."""
+    return {
+        "commands": [
+            {
+                "reason": command.reason,
+                "decision": command.decision,
+                "candidates": list(command.candidates),
+                "replacements": [new_node_data(node, names) for node in command.replacements],
+                "moves": dict(sorted(command.moves.items())),
+                "hourlyBefore": round(command.hourly_before, _DIGITS),
+                "hourlyAfter": round(command.hourly_after, _DIGITS),
+                "podsMoved": command.pods_moved,
+            }
+            for command in verdict.commands
+        ],
+        "kept": [{"node": kept.node, "code": kept.code, "message": kept.message} for kept in verdict.kept],
+    }
+
+
+def new_node_data(node: NewNode, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return one new node as plain data."""
+    return {
+        "name": node.name,
+        "nodePool": node.pool,
+        "requirements": [_term(term) for term in node.requirements.terms()],
+        "labels": dict(sorted(node.labels.items())),
+        "annotations": dict(sorted(node.annotations.items())),
+        "startupTaints": [_taint(taint) for taint in node.startup_taints],
+        "taints": [_taint(taint) for taint in node.taints],
+        "instanceTypes": list(node.instance_types),
+        "offering": _purchase(node.purchase),
+        "requests": render_resources(node.requests),
+        "pods": [names.get(pod, pod) for pod in node.pods],
+    }
+
+
+def _term(term: Term) -> dict[str, Any]:
+    found: dict[str, Any] = {"key": term.key, "operator": term.operator}
+    if term.values:
+        found["values"] = list(term.values)
+    if term.min_values is not None:
+        found["minValues"] = term.min_values
+    return found
+
+
+def _taint(taint: Taint) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(taint)
+    return plain
+
+
+def _purchase(purchase: Purchase) -> dict[str, Any]:
+    found = {
+        "instanceType": purchase.instance_type,
+        "zone": purchase.zone,
+        "capacityType": purchase.capacity_type,
+        "price": round(purchase.price, _DIGITS),
+    }
+    if purchase.reservation_id:
+        found["reservationId"] = purchase.reservation_id
+    return found
+
+
+def _refusal(refusal: Refusal, names: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "pod": names.get(refusal.pod, refusal.pod),
+        "message": refusal.message,
+        "reasons": [{"nodePool": r.pool, "code": r.code, "message": r.message} for r in refusal.reasons],
+    }

@@ -1,0 +1,253 @@
+"""
+Reading what ``karpenter plan`` is asked about: objects of a cluster, as an API server would hold them.
+
+Every problem is collected before any is reported, one line each with file, object and field.
+What users write themselves (pools, overlays, buffers) is judged in full; kinds that decide
+nothing are named and left out.
+
+Amounts that no API server would store: text that is no quantity, or less than nothing.
+
+Looks at every place where a manifest counts resources, whatever its kind.
+
+Reading a live cluster for ``karpenter plan``: whatever a decision may depend on, once; nothing is changed.
+
+Of kinds that the cluster does not serve there are none; those that may not be read are named and left out,
+and the plan is then made without them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from karpenter.api.cluster import PriorityClass
+from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.kinds import ALL_KINDS
+from karpenter.api.kwoknodeclass import KWOKNodeClass
+from karpenter.api.manifests import documents_or_refusals, read_object
+from karpenter.api.meta import Condition
+from karpenter.api.pod import Pod
+from karpenter.api.validation.documents import Finding, check_document, refusal
+from karpenter.api.wire import InvalidObject
+from karpenter.base.clock import SystemClock
+from karpenter.base.pretty import excerpt
+from karpenter.base.quantity import QuantityError, parse_quantity
+from karpenter.cli.errors import Refused
+from karpenter.cli.files import read_texts
+from karpenter.controllers.informer import node_class
+from karpenter.core.state.apps import expand, with_priority
+from karpenter.core.state.view import ClusterView, NodeClass, condition, field_of, view_of
+from karpenter.kube.client import Client
+from karpenter.kube.errors import Forbidden, KubeError, NotFound
+from karpenter.kube.http import HttpTransport
+from karpenter.kube.kubeconfig import find_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from karpenter.api.kinds import Kind
+    from karpenter.api.manifests import Document
+    from karpenter.api.meta import Resource
+
+
+_COUNTING: Final = frozenset({"allocatable", "capacity", "limits", "overhead", "requests"})
+"""Fields that hold quantities by resource name."""
+
+
+def bad_amounts(plain: object, place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the field of every amount that cannot be, and what is wrong with it."""
+    if isinstance(plain, list):
+        for number, item in enumerate(plain):
+            yield from bad_amounts(item, f"{place}[{number}]")
+    elif isinstance(plain, dict):
+        for key, value in plain.items():
+            here = f"{place}.{key}" if place else str(key)
+            if key in _COUNTING and isinstance(value, dict):
+                yield from _bad(value, here)
+            else:
+                yield from bad_amounts(value, here)
+
+
+def _bad(amounts: dict[str, object], place: str) -> Iterator[tuple[str, str]]:
+    for name, written in amounts.items():
+        if written is None or isinstance(written, dict | list):
+            continue  # not an amount: an object of another kind uses the word for something else
+        try:
+            if parse_quantity(written).milli < 0:
+                yield f"{place}.{name}", f"must be 0 or more, not {excerpt(written)}"
+        except QuantityError as error:
+            yield f"{place}.{name}", str(error)
+
+
+_NODE_CLASS: Final = "NodeClass"
+_WRITTEN_BY_USERS: Final = frozenset({"NodePool", "NodeOverlay", "CapacityBuffer"})
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read, what is wrong with it, and what was left out."""
+
+    view: ClusterView
+    problems: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+
+def read_input(paths: Sequence[str], live: Live | None = None) -> Input:
+    """
+    Return the cluster that files, folders or standard input (``-``) describe.
+
+    With a `live` cluster they are what would be applied to it: what it has already is replaced, and
+    a workload that runs there keeps the pods that it has.
+    """
+    reader = _Reader()
+    for text in read_texts(paths):
+        for found in documents_or_refusals(text.content, text.source):
+            if isinstance(found, InvalidObject):
+                reader.problems.append(str(found))
+            else:
+                reader.read(found)
+    there = live.objects if live is not None else ()
+    known = {(each.kind, each.key) for each in there}
+    fresh = [each for each in reader.objects if (each.kind, each.key) not in known]
+    changed = [each for each in reader.objects if (each.kind, each.key) in known]
+    classes = (*(live.classes if live is not None else ()), *reader.classes)
+    view = view_of([*there, *changed, *_as_stored(fresh)], classes)
+    skipped = (*(live.skipped if live is not None else ()), *reader.skipped)
+    return Input(view=view, problems=tuple(reader.problems), skipped=skipped)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.objects: list[Resource] = []
+        self.classes: list[NodeClass] = []
+        self.problems: list[str] = []
+        self.skipped: list[str] = []
+        self._seen: dict[tuple[str, str], str] = {}
+
+    def read(self, document: Document) -> None:
+        """Take in one object."""
+        version, kind = document.identity
+        old = refusal(version, kind)
+        if old is not None:
+            self.problems.append(f"{document.source}: {document.subject}: {old}")
+            return
+        try:
+            found, node_class = read_object(document), _node_class(document)
+        except InvalidObject as error:
+            self.problems.append(f"{document.source}: {error}")
+            return
+        if kind in _WRITTEN_BY_USERS:
+            self.problems += [str(each) for each in check_document(document) if isinstance(each, Finding)]
+        if node_class is not None:
+            self.classes.append(node_class)
+        if found is not None:
+            if kind not in _WRITTEN_BY_USERS:
+                self._weigh(document)
+            self._add(found, document)
+        elif node_class is None:
+            self.skipped.append(f"{document.source}: {version} {kind} decides nothing here and is left out")
+
+    def _weigh(self, document: Document) -> None:
+        for field, problem in bad_amounts(document.plain):
+            self.problems.append(f"{document.source}: {document.subject}: {field}: {problem}")
+
+    def _add(self, found: Resource, document: Document) -> None:
+        identity = (type(found).kind, found.key)
+        if identity in self._seen:
+            first = self._seen[identity]
+            self.problems.append(f"{document.source}: {document.subject}: is there already, in {first}")
+        self._seen[identity] = document.source
+        self.objects.append(found)
+
+
+def _as_stored(objects: list[Resource]) -> list[Resource]:
+    priorities = {each.name: each for each in objects if isinstance(each, PriorityClass)}
+    return [with_priority(o, priorities) if isinstance(o, Pod) else o for o in expand(objects)]
+
+
+def _node_class(document: Document) -> NodeClass | None:
+    """Return any provider's node class, as far as the core needs it."""
+    version, kind = document.identity
+    if not kind.endswith(_NODE_CLASS) or "/" not in version:
+        return None
+    meta, status = document.plain.get("metadata"), document.plain.get("status")
+    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
+        raise InvalidObject(subject=document.subject, field="metadata.name", problem="is required")
+    raw = status.get("conditions") if isinstance(status, dict) else None
+    try:
+        conditions = msgspec.convert(raw or [], list[Condition])
+    except msgspec.ValidationError as error:
+        problem = str(error)
+        raise InvalidObject(subject=document.subject, field="status.conditions", problem=problem) from None
+    ready = condition(conditions, "Ready")
+    return NodeClass(
+        group=version.partition("/")[0],
+        kind=kind,
+        name=meta["name"],
+        ready=None if ready is None else ready.status == "True",
+        reason=ready.message or ready.reason if ready is not None else "",
+        deleting="deletionTimestamp" in meta,
+    )
+
+
+_CLASSES = (EC2NodeClass, KWOKNodeClass)
+
+
+class Live(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cluster holds, and what of it could not be read."""
+
+    objects: tuple[Any, ...] = ()
+    classes: tuple[NodeClass, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+
+def read_cluster(*, kubeconfig: str, context: str) -> Live:
+    """
+    Return what the cluster of a kubeconfig's context holds.
+
+    Raises:
+        Refused: there is no such cluster, or it does not answer.
+    """
+    # What goes wrong on the way is told in the end, in one sentence; a log would be taken for the plan.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        return asyncio.run(_read(kubeconfig, context))
+    except KubeError as error:
+        raise Refused(str(error)) from error
+
+
+async def _read(kubeconfig: str, context: str) -> Live:
+    cluster = await find_cluster(
+        environ=os.environ, clock=SystemClock(), kubeconfig=kubeconfig, context=context
+    )
+    client = Client(HttpTransport(cluster.endpoint, cluster.credentials), chance=Random())  # noqa: S311  retries
+    try:
+        wanted = [each for each in ALL_KINDS if field_of(each.struct) or each.struct in _CLASSES]
+        found = [await _listed(client, each) for each in wanted]
+    finally:
+        await client.close()
+    objects: list[Resource] = []
+    classes: list[NodeClass] = []
+    for kind, (items, _) in zip(wanted, found, strict=True):
+        if kind.struct in _CLASSES:
+            classes += [node_class(item, kind.group, kind.name) for item in items]
+        else:
+            objects += items
+    skipped = tuple(problem for _, problems in found for problem in problems)
+    return Live(objects=tuple(objects), classes=tuple(classes), skipped=skipped)
+
+
+async def _listed(client: Client, kind: Kind) -> tuple[tuple[Any, ...], list[str]]:
+    """Return the objects of one kind, and what is wrong with the others."""
+    try:
+        page = await client.list(kind.struct)
+    except NotFound:
+        return (), []  # its definition is not installed, so there are none
+    except Forbidden as error:
+        return (), [f"{kind.name} is left out: {error}"]
+    return page.items, [f"{error} (left out)" for error in page.broken]

@@ -1,0 +1,83 @@
+"""``karpenter validate``: what a cluster would refuse, and what it would accept and not do."""
+
+import click
+
+from karpenter.api.manifests import documents, documents_or_refusals
+from karpenter.api.validation.documents import (
+    Accepted,
+    Finding,
+    OldObjects,
+    Outcome,
+    Skipped,
+    check_document,
+    identify,
+)
+from karpenter.api.wire import InvalidObject
+from karpenter.cli.errors import UNUSABLE, Refused, note, one_line
+from karpenter.cli.files import files_option, read_texts
+from karpenter.cli.output import Output, output_option
+
+
+@click.command(
+    epilog="Example:\n\n"
+    "  karpenter validate -f nodepools/\n\n"
+    "  kubectl get nodepools -o yaml | karpenter validate -f -",
+)
+@files_option(text="What to check")
+@click.option(
+    "--old",
+    "old_path",
+    metavar="FILE|DIR",
+    type=click.Path(),
+    help="What the cluster holds now: also check what may not change.",
+)
+@output_option
+def validate(paths: tuple[str, ...], old_path: str | None, output: Output) -> None:
+    """
+    Check manifests, offline, as strictly as a cluster and then some.
+
+    NodePool, NodeClaim, NodeOverlay, CapacityBuffer and KWOKNodeClass are held against their schema,
+    its rules, and what only the operator knows: restricted labels, schedules, quantities. Kinds of
+    Kubernetes are read, which finds fields of the wrong type. Other kinds are named and left alone.
+
+    Prints one line per problem: file, object, field, and what is allowed.
+    Exits 0 when there is none and 2 when there is one.
+    """
+    old = _read_old(old_path) if old_path else {}
+    outcomes = [
+        outcome
+        for text in read_texts(paths)
+        for found in documents_or_refusals(text.content, text.source)
+        for outcome in check_document(found, old=old)
+    ]
+    _report(outcomes, output)
+    if any(isinstance(outcome, Finding) for outcome in outcomes):
+        raise SystemExit(UNUSABLE)
+
+
+def _read_old(path: str) -> OldObjects:
+    try:
+        return {
+            identify(document.plain): document.plain
+            for text in read_texts((path,))
+            for document in documents(text.content, text.source)
+        }
+    except InvalidObject as error:
+        raise Refused(f"--old: {error}") from error
+
+
+def _report(outcomes: list[Outcome], output: Output) -> None:
+    findings = [each for each in outcomes if isinstance(each, Finding)]
+    skipped = [each for each in outcomes if isinstance(each, Skipped)]
+    accepted = [each for each in outcomes if isinstance(each, Accepted)]
+    if findings or not output.for_people:
+        data = {"problems": findings, "skipped": skipped, "accepted": accepted}
+        output.write(data, text=lambda _: "\n".join(one_line(str(each)) for each in findings))
+    for each in skipped:
+        note(one_line(str(each)))
+    bad = len({(each.source, each.subject) for each in findings})
+    note(f"{_count(len(accepted))} accepted, {bad} refused, {len(skipped)} skipped")
+
+
+def _count(number: int) -> str:
+    return f"{number} object" if number == 1 else f"{number} objects"

@@ -1,0 +1,159 @@
+"""
+Where AWS publishes the images that an alias stands for: paths of SSM parameters.
+
+A path holds the id of one image. The image may be for several variants of instance types: ordinary ones,
+those with Nvidia GPUs, those with Neuron accelerators.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.api.ec2nodeclass_status import ImageRequirement
+from karpenter.api.labels import OS, WINDOWS, WINDOWS_BUILD
+from karpenter.cloud.aws.amifamily.family import FAMILIES
+from karpenter.cloud.aws.labels import ACCELERATOR_COUNT, GPU_COUNT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LATEST: Final = "latest"
+
+_LAST_AL2: Final = 32
+_FIRST_WINDOWS_2025: Final = 35
+_EKS: Final = "/aws/service/eks/optimized-ami"
+
+Variant = tuple[ImageRequirement, ...]
+
+STANDARD: Final[Variant] = (
+    ImageRequirement(key=ACCELERATOR_COUNT, operator="DoesNotExist"),
+    ImageRequirement(key=GPU_COUNT, operator="DoesNotExist"),
+)
+NVIDIA: Final[Variant] = (ImageRequirement(key=GPU_COUNT, operator="Exists"),)
+NEURON: Final[Variant] = (ImageRequirement(key=ACCELERATOR_COUNT, operator="Exists"),)
+_OF_NAME: Final = {"standard": STANDARD, "nvidia": NVIDIA, "neuron": NEURON}
+
+
+class UnsupportedAlias(ValueError):  # noqa: N818  says what is wrong
+    """An alias that can never be resolved on this cluster."""
+
+
+class Alias(msgspec.Struct, frozen=True):
+    """A family of images and a version of it."""
+
+    family: str
+    """As aliases spell it, such as ``al2023``."""
+
+    version: str
+
+    @property
+    def is_latest(self) -> bool:
+        """Whether the newest image is wanted."""
+        return self.version == LATEST
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A parameter that holds the id of an image, and the variants that the image is for."""
+
+    path: str
+    variants: tuple[Variant, ...]
+
+
+def parse_alias(text: str) -> Alias:
+    """
+    Return what an alias says.
+
+    Raises:
+        UnsupportedAlias: it does not have the form ``family@version``.
+    """
+    family, at, version = text.partition("@")
+    if not family or not at or not version or "@" in version:
+        raise UnsupportedAlias(f"alias {text!r} does not have the form family@version")
+    return Alias(family, version)
+
+
+def check_alias(alias: Alias, kubernetes: str) -> None:
+    """
+    Refuse an alias that AWS publishes no images for on this version of Kubernetes.
+
+    Raises:
+        UnsupportedAlias: saying which versions there are images for.
+    """
+    minor = int(kubernetes.partition(".")[2])
+    if alias.family == "al2" and minor > _LAST_AL2:
+        raise UnsupportedAlias(
+            f"AWS publishes AL2 images up to Kubernetes 1.{_LAST_AL2}, not for {kubernetes}"
+        )
+    if alias.family == "windows2025" and minor < _FIRST_WINDOWS_2025:
+        raise UnsupportedAlias(
+            f"AWS publishes Windows 2025 images from Kubernetes 1.{_FIRST_WINDOWS_2025} on,"
+            f" not for {kubernetes}"
+        )
+
+
+def published(alias: Alias, kubernetes: str) -> tuple[Published, ...]:
+    """
+    Return the parameters of the images that an alias stands for.
+
+    Raises:
+        UnsupportedAlias: the family is none that AWS publishes.
+    """
+    match alias.family:
+        case "al2":
+            found = _al2(alias, kubernetes)
+        case "al2023":
+            found = _al2023(alias, kubernetes)
+        case "bottlerocket":
+            found = _bottlerocket(alias, kubernetes)
+        case "windows2019" | "windows2022" | "windows2025":
+            found = _windows(alias, kubernetes)
+        case _:
+            raise UnsupportedAlias(f"alias family {alias.family!r} is none that AWS publishes")
+    return tuple(found)
+
+
+def _al2(alias: Alias, kubernetes: str) -> Iterator[Published]:
+    for suffix, kind, variants in (
+        ("", "", (STANDARD,)),
+        ("-arm64", "arm64-", (STANDARD,)),
+        ("-gpu", "gpu-", (NEURON, NVIDIA)),
+    ):
+        release = "recommended" if alias.is_latest else f"amazon-eks-{kind}node-{kubernetes}-{alias.version}"
+        yield Published(f"{_EKS}/{kubernetes}/amazon-linux-2{suffix}/{release}/image_id", variants)
+
+
+def _al2023(alias: Alias, kubernetes: str) -> Iterator[Published]:
+    for arch, kinds in (("x86_64", ("standard", "nvidia", "neuron")), ("arm64", ("standard", "nvidia"))):
+        for kind in kinds:
+            release = (
+                "recommended"
+                if alias.is_latest
+                else f"amazon-eks-node-al2023-{arch}-{kind}-{kubernetes}-{alias.version}"
+            )
+            path = f"{_EKS}/{kubernetes}/amazon-linux-2023/{arch}/{kind}/{release}/image_id"
+            yield Published(path, (_OF_NAME[kind],))
+
+
+def _bottlerocket(alias: Alias, kubernetes: str) -> Iterator[Published]:
+    version = LATEST if alias.is_latest else alias.version.lstrip("v")
+    for flavour, arch, variants in (
+        ("", "x86_64", (STANDARD, NEURON)),
+        ("", "arm64", (STANDARD,)),
+        ("-nvidia", "x86_64", (NVIDIA,)),
+        ("-nvidia", "arm64", (NVIDIA,)),
+    ):
+        path = f"/aws/service/bottlerocket/aws-k8s-{kubernetes}{flavour}/{arch}/{version}/image_id"
+        yield Published(path, variants)
+
+
+def _windows(alias: Alias, kubernetes: str) -> Iterator[Published]:
+    year = alias.family.removeprefix("windows")
+    name = f"Windows_Server-{year}-English-Core-EKS_Optimized-{kubernetes}"
+    build = FAMILIES[f"Windows{year}"].windows_build
+    variant = (
+        ImageRequirement(key=OS, operator="In", values=(WINDOWS,)),
+        ImageRequirement(key=WINDOWS_BUILD, operator="In", values=(build,)),
+    )
+    yield Published(f"/aws/service/ami-windows-latest/{name}/image_id", (variant,))

@@ -1,0 +1,111 @@
+"""
+What a machine has to be told to become a node, whatever its image.
+
+Kubelet settings as flags, for images whose start scripts take nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from karpenter.api.node import Taint
+from karpenter.cloud.aws.kubelet.expressions import KubeletSubset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class BadUserData(ValueError):  # noqa: N818  says what is wrong
+    """The user data of a class cannot be merged with ours; the text says why."""
+
+
+class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
+    """What a machine has to be told."""
+
+    cluster: str
+    endpoint: str
+    ca_bundle: str
+    """In base64."""
+
+    service_cidr: str = ""
+    labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    kubelet: KubeletSubset = KubeletSubset()
+    """The settings that we understand, with everything worked out."""
+
+    all_kubelet: Mapping[str, Any] = {}
+    """All settings, with everything worked out; for images that take any."""
+
+    raid0: bool = False
+    binds_directories: bool = False
+    """Whether the image has to be told which directories go to local disks; only old Bottlerocket does."""
+
+    custom: str = ""
+    """What the user has to say."""
+
+    @property
+    def dns(self) -> str:
+        """The address of the cluster's DNS; empty when it is not known."""
+        return self.kubelet.cluster_dns[0] if self.kubelet.cluster_dns else ""
+
+    @property
+    def is_ipv6(self) -> bool:
+        """Whether pods have IPv6 addresses."""
+        return is_ipv6(self.dns)
+
+
+def is_ipv6(address: str) -> bool:
+    """Say whether an address is an IPv6 one."""
+    try:
+        return ip_address(address).version == 6  # noqa: PLR2004  the number is the name
+    except ValueError:
+        return False
+
+
+def render_labels(labels: Mapping[str, str]) -> str:
+    """Return labels as a kubelet's flag takes them, sorted."""
+    return ",".join(f"{key}={labels[key]}" for key in sorted(labels))
+
+
+def render_taint(taint: Taint) -> str:
+    """Return a taint as a kubelet's flag takes it."""
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"
+
+
+def kubelet_flags(told: Bootstrap) -> str:
+    """Return the flags, joined by spaces, always in the same order."""
+    return " ".join(_flags(told))
+
+
+def _flags(told: Bootstrap) -> Iterator[str]:
+    kubelet = told.kubelet
+    if told.labels:
+        yield f'--node-labels="{render_labels(told.labels)}"'
+    yield f'--register-with-taints="{",".join(map(render_taint, told.taints))}"'
+    yield from _number("max-pods", kubelet.max_pods)
+    yield from _number("pods-per-core", kubelet.pods_per_core)
+    yield from _pairs("system-reserved", kubelet.system_reserved, "=")
+    yield from _pairs("kube-reserved", kubelet.kube_reserved, "=")
+    yield from _pairs("eviction-hard", kubelet.eviction_hard, "<")
+    yield from _pairs("eviction-soft", kubelet.eviction_soft, "<")
+    yield from _pairs("eviction-soft-grace-period", kubelet.eviction_soft_grace_period, "=")
+    yield from _number("eviction-max-pod-grace-period", kubelet.eviction_max_pod_grace_period)
+    yield from _number("image-gc-high-threshold", kubelet.image_gc_high)
+    yield from _number("image-gc-low-threshold", kubelet.image_gc_low)
+    if kubelet.cpu_cfs_quota is not None:
+        yield f"--cpu-cfs-quota={'true' if kubelet.cpu_cfs_quota else 'false'}"
+
+
+def _number(flag: str, value: int | str | None) -> Iterator[str]:
+    if isinstance(value, int):
+        yield f"--{flag}={value}"
+
+
+def _pairs(flag: str, entries: Mapping[str, str], sign: str) -> Iterator[str]:
+    if entries:
+        yield f'--{flag}="{",".join(f"{key}{sign}{entries[key]}" for key in sorted(entries))}"'

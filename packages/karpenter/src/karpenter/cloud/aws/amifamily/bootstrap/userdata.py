@@ -1,0 +1,70 @@
+"""User data in the words of a family."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from karpenter.api.ec2nodeclass import AL2023, BOTTLEROCKET, CUSTOM
+from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData
+from karpenter.cloud.aws.amifamily.bootstrap.bottlerocket import render_bottlerocket
+from karpenter.cloud.aws.amifamily.bootstrap.eksbootstrap import render_al2
+from karpenter.cloud.aws.amifamily.bootstrap.nodeadm import render_al2023
+from karpenter.cloud.aws.amifamily.bootstrap.windows import render_windows
+
+if TYPE_CHECKING:
+    from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
+    from karpenter.cloud.aws.amifamily.family import Family
+
+log = structlog.stdlib.get_logger(__name__)
+
+LIMIT: Final = 16384
+"""Bytes that EC2 takes, before they are encoded."""
+
+NEAR_LIMIT: Final = LIMIT * 9 // 10
+
+
+class TooMuchUserData(BadUserData):
+    """The user data is larger than EC2 takes."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"the user data has {size} bytes, and EC2 takes {LIMIT}")
+        self.size = size
+
+
+def render_user_data(family: Family, told: Bootstrap) -> str:
+    """
+    Return what a machine is told.
+
+    Raises:
+        BadUserData: what the user has to say cannot be merged with it.
+        TooMuchUserData: it is too much.
+    """
+    text = _rendered(family, told)
+    size = len(text.encode())
+    if size > LIMIT:
+        raise TooMuchUserData(size)
+    if size > NEAR_LIMIT:
+        log.warning("userdata.nearly_too_large", bytes=size, limit=LIMIT)
+    return text
+
+
+def encode(text: str) -> str:
+    """Return user data as launch templates hold it."""
+    return base64.b64encode(text.encode()).decode()
+
+
+def _rendered(family: Family, told: Bootstrap) -> str:
+    if family.is_windows:
+        return render_windows(told)
+    match family.name:
+        case name if name == AL2023:
+            return render_al2023(told)
+        case name if name == BOTTLEROCKET:
+            return render_bottlerocket(told)
+        case name if name == CUSTOM:
+            return told.custom
+        case _:
+            return render_al2(told)

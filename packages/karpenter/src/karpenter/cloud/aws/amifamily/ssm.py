@@ -1,0 +1,64 @@
+"""SSM parameters that hold the ids of images, remembered for as long as they are likely to stay the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.cloud.aws.cache import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karpenter.cloud.aws.sdk import Aws
+
+_PUBLISHED_FOR: Final = 24 * 3600.0
+_OWN_FOR: Final = 5 * 60.0
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """A parameter that was read, and whether it may hold something else tomorrow."""
+
+    name: str
+    value: str
+    mutable: bool
+
+
+class Parameters:
+    """Reads parameters."""
+
+    def __init__(self, aws: Aws, *, monotonic: Callable[[], float]) -> None:
+        self._aws = aws
+        self._published: Memory[str, Parameter] = Memory(seconds=_PUBLISHED_FOR, monotonic=monotonic)
+        self._own: Memory[str, Parameter] = Memory(seconds=_OWN_FOR, monotonic=monotonic)
+
+    async def published(self, name: str, *, mutable: bool) -> str:
+        """
+        Return what AWS publishes under a name; remembered for a day.
+
+        Raises:
+            Missing: there is no such parameter.
+        """
+        return (await self._published.get(name, lambda: self._read(name, mutable=mutable))).value
+
+    async def own(self, name: str) -> str:
+        """
+        Return what a parameter of the user holds; remembered for five minutes.
+
+        Raises:
+            Missing: there is no such parameter.
+        """
+        return (await self._own.get(name, lambda: self._read(name, mutable=True))).value
+
+    def mutable(self) -> tuple[Parameter, ...]:
+        """Return the published parameters that are remembered and may have changed."""
+        return tuple(each for _, each in self._published.items() if each.mutable)
+
+    def forget(self, name: str) -> None:
+        """Read a published parameter anew when it is next asked for."""
+        self._published.forget(name)
+
+    async def _read(self, name: str, *, mutable: bool) -> Parameter:
+        answer = await self._aws.ask("ssm", "GetParameter", Name=name)
+        return Parameter(name, answer["Parameter"]["Value"], mutable)

@@ -1,0 +1,155 @@
+"""
+What machines have to know about the cluster that they join, and what images depend on.
+
+What the settings do not say is asked of EKS, once; only the version of Kubernetes is asked again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from karpenter.api.cluster import Service
+from karpenter.cloud.aws.cache import Memory
+from karpenter.cloud.errors import CloudError, CloudUnreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from karpenter.cloud.aws.options import AwsSettings
+    from karpenter.cloud.aws.sdk import Answer, Aws
+    from karpenter.cloud.cloudprovider import ClusterObjects
+
+log = structlog.stdlib.get_logger(__name__)
+
+OLDEST: Final = 26
+NEWEST: Final = 36
+"""Minor versions of Kubernetes 1 that this provider is known to work with."""
+
+_VERSION_KEPT_FOR: Final = 5 * 60.0
+_FOREVER: Final = float("inf")
+_DNS: Final = "kube-dns"
+_SYSTEM: Final = "kube-system"
+
+
+class Joining(msgspec.Struct, frozen=True, kw_only=True):
+    """What a machine needs to join."""
+
+    name: str
+    endpoint: str
+    ca_bundle: str
+    dns: str = ""
+    """The address of the cluster's DNS; empty when it has none that we know."""
+
+
+class Cluster:
+    """Knows the cluster."""
+
+    def __init__(
+        self,
+        aws: Aws,
+        settings: AwsSettings,
+        objects: ClusterObjects,
+        *,
+        monotonic: Callable[[], float],
+        version: Callable[[], Awaitable[str]] | None = None,
+    ) -> None:
+        """`version` asks the API server; without it, EKS is asked."""
+        self._aws = aws
+        self._ask_version = version
+        self._settings = settings
+        self._objects = objects
+        self._described: Memory[str, Answer] = Memory(seconds=_VERSION_KEPT_FOR, monotonic=monotonic)
+        self._asked: Memory[str, str] = Memory(seconds=_VERSION_KEPT_FOR, monotonic=monotonic)
+        self._once: Memory[str, Any] = Memory(seconds=_FOREVER, monotonic=monotonic)
+        self._last_version = ""
+
+    async def joining(self) -> Joining:
+        """
+        Return what machines need to join.
+
+        Raises:
+            CloudError: EKS does not tell.
+        """
+        found: Joining = await self._once.get("joining", self._find_joining)
+        return found
+
+    async def service_cidr(self) -> str:
+        """
+        Return the addresses of services: the IPv4 ones if there are any, else the IPv6 ones.
+
+        Raises:
+            CloudError: EKS does not tell.
+        """
+        found: str = await self._once.get("cidr", self._find_cidr)
+        return found
+
+    async def arn(self) -> str:
+        """
+        Return what AWS calls the cluster.
+
+        Raises:
+            CloudError: EKS does not tell.
+        """
+        return str((await self._describe())["arn"])
+
+    async def version(self) -> str:
+        """
+        Return the version of Kubernetes, such as ``1.33``.
+
+        Raises:
+            CloudError: neither EKS nor the API server tells.
+        """
+        if self._settings.eks_control_plane or not (self._settings.kubernetes_version or self._ask_version):
+            return self._noted(str((await self._describe())["version"]))
+        if self._settings.kubernetes_version or self._ask_version is None:
+            return self._noted(self._settings.kubernetes_version)
+        return self._noted(await self._asked.get("", self._of_server))
+
+    async def _of_server(self) -> str:
+        assert self._ask_version is not None  # or nobody would ask
+        return await self._ask_version()
+
+    def _noted(self, version: str) -> str:
+        if version != self._last_version:
+            self._last_version = version
+            minor = int(version.partition(".")[2])
+            if not OLDEST <= minor <= NEWEST:
+                log.error("kubernetes.untested", version=version, oldest=f"1.{OLDEST}", newest=f"1.{NEWEST}")
+        return version
+
+    async def _find_joining(self) -> Joining:
+        settings = self._settings
+        endpoint, bundle = settings.cluster_endpoint, settings.cluster_ca_bundle
+        if not (endpoint and bundle):
+            told = await self._describe()
+            endpoint = endpoint or told.get("endpoint", "")
+            bundle = bundle or told.get("certificateAuthority", {}).get("data", "")
+        if not endpoint:
+            raise CloudUnreachable(f"EKS does not tell the endpoint of cluster {settings.cluster}")
+        return Joining(name=settings.cluster, endpoint=endpoint, ca_bundle=bundle, dns=await self._find_dns())
+
+    async def _find_dns(self) -> str:
+        try:
+            found = await self._objects.get(Service, _DNS, namespace=_SYSTEM)
+        except CloudError as error:
+            log.warning("kube_dns.unknown", error=str(error))
+            return ""
+        return found.spec.cluster_ip if found is not None else ""
+
+    async def _find_cidr(self) -> str:
+        network = (await self._describe()).get("kubernetesNetworkConfig", {})
+        found = network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr")
+        if not found:
+            raise CloudUnreachable(f"EKS does not tell the service addresses of {self._settings.cluster}")
+        return str(found)
+
+    async def _describe(self) -> Answer:
+        return await self._described.get("", self._ask)
+
+    async def _ask(self) -> Answer:
+        answer = await self._aws.ask("eks", "DescribeCluster", name=self._settings.cluster)
+        cluster: Answer = answer["cluster"]
+        return cluster

@@ -1,0 +1,126 @@
+"""
+What nobody needs any longer: instances without a claim, profiles without a machine, templates out of use.
+
+Instances are compared with claims often after a start, when it is most likely that something was left
+behind, and rarely later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.cloud.aws.labels import PROFILE_NAME
+from karpenter.cloud.errors import CloudError, MachineNotFound
+from karpenter.core.effects import DeleteObject, Step
+from karpenter.core.lifecycle.garbagecollection import without_claim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karpenter.base.clock import Clock
+    from karpenter.cloud.aws.instanceprofile import Profiles
+    from karpenter.cloud.aws.launchtemplate import Templates
+    from karpenter.cloud.cloudprovider import CloudProvider, ClusterObjects
+    from karpenter.core.state.view import ClusterView
+
+log = structlog.stdlib.get_logger(__name__)
+
+OFTEN: Final = 10.0
+RARELY: Final = 120.0
+FIRST_ROUNDS: Final = 20
+YOUNG: Final = timedelta(seconds=30)
+"""Instances that are younger are left alone: their claim may not say yet that it has one."""
+
+PROFILES_EVERY: Final = 30 * 60.0
+TEMPLATES_EVERY: Final = 60.0
+_AT_ONCE: Final = 100
+
+
+class InstanceCollection:
+    """Ends instances that no claim is for, and removes their nodes."""
+
+    name = "instance.garbagecollection"
+
+    def __init__(self, *, provider: CloudProvider, view: Callable[[], ClusterView], clock: Clock) -> None:
+        self._provider = provider
+        self._view = view
+        self._clock = clock
+        self._rounds = 0
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def look(self) -> Step:
+        """Compare what runs with what was asked for."""
+        machines = await self._provider.list()
+        view = self._view()
+        due = without_claim(machines, view.claims.values(), self._clock.now(), settling=YOUNG)
+        ids = {each.provider_id for each in due}
+        failed = [each for each in await asyncio.gather(*map(self._end, sorted(ids))) if each is not None]
+        nodes = tuple(
+            DeleteObject(kind=node.kind, name=node.name, uid=node.metadata.uid, because="its machine ends")
+            for node in view.nodes.values()
+            if node.spec.provider_id in ids and node.metadata.deletion_timestamp is None
+        )
+        if failed:
+            log.warning("instances.not_collected", count=len(failed), error=str(failed[0]))
+        else:
+            self._rounds += 1
+        return Step(effects=nodes, again=OFTEN if self._rounds <= FIRST_ROUNDS else RARELY)
+
+    async def _end(self, provider_id: str) -> CloudError | None:
+        async with self._turn:
+            try:
+                await self._provider.terminate(provider_id)
+            except MachineNotFound:
+                return None
+            except CloudError as error:
+                return error
+        log.info("instance.collected", provider_id=provider_id, because="no claim is for it")
+        return None
+
+
+class ProfileCollection:
+    """Takes instance profiles away that no class gives to machines, and no machine has."""
+
+    name = "instanceprofile.garbagecollection"
+
+    def __init__(
+        self, *, profiles: Profiles, objects: ClusterObjects, view: Callable[[], ClusterView]
+    ) -> None:
+        self._profiles = profiles
+        self._objects = objects
+        self._view = view
+
+    async def look(self) -> Step:
+        """Compare the profiles that there are with those that are in use."""
+        found = await self._profiles.list()
+        used = {each.status.instance_profile for each in await self._objects.list(EC2NodeClass)}
+        used |= {each.metadata.annotations.get(PROFILE_NAME, "") for each in self._view().claims.values()}
+        for name in found:
+            if name in used or self._profiles.is_protected(name):
+                continue
+            await self._profiles.delete(name)
+            log.info("instance_profile.collected", profile=name)
+        return Step(again=PROFILES_EVERY)
+
+
+class TemplateCollection:
+    """Deletes launch templates that nobody has used for a while."""
+
+    name = "launchtemplate.garbagecollection"
+
+    def __init__(self, templates: Templates) -> None:
+        self._templates = templates
+        self._recalled = False
+
+    async def look(self) -> Step:
+        """Learn of those that were left behind, once; then delete what is out of use."""
+        if not self._recalled:
+            await self._templates.recall()
+            self._recalled = True
+        await self._templates.sweep()
+        return Step(again=TEMPLATES_EVERY)

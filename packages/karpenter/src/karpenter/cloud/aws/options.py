@@ -1,0 +1,197 @@
+"""
+Settings of the provider, by the environment variables that its users know.
+
+A value that cannot be read refuses to start, with one sentence that names the setting.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from karpenter.base.duration import DurationError, parse_duration
+from karpenter.cloud.cloudprovider import Knob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_MINUTE: Final = 60.0
+
+
+class BadSetting(ValueError):  # noqa: N818  says what is wrong
+    """A setting of the provider cannot be used."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"setting {name}: {problem}")
+        self.name = name
+
+
+class AwsSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings in force."""
+
+    cluster: str
+    cluster_endpoint: str = ""
+    """Where nodes reach the API server; empty means to ask EKS."""
+
+    cluster_ca_bundle: str = ""
+    """What nodes trust the API server by, in base64; empty means to ask EKS."""
+
+    kubernetes_version: str = ""
+    """The version of the control plane, such as ``1.33``; empty means to ask EKS."""
+
+    eks_control_plane: bool = False
+    """Whether to ask EKS for the version even if it is given."""
+
+    isolated_vpc: bool = False
+    """Whether services without an endpoint in the VPC cannot be reached: no prices, no IAM."""
+
+    memory_overhead: float = 0.075
+    """The share of an instance's memory that hypervisor and kernel take before the kubelet counts."""
+
+    interruption_queue: str = ""
+    reserved_enis: int = 0
+    """Network interfaces that pods get no addresses from."""
+
+    disable_dry_run: bool = False
+    zonal_shift: bool = False
+    ami_refresh: float = _MINUTE
+    """Seconds for which images that were found count as current."""
+
+    subnet_refresh: float = _MINUTE
+    """Seconds for which subnets that were found count as current."""
+
+    expressions: bool = False
+    """Whether kubelet settings may be expressions over the instance type."""
+
+    reserved_capacity: bool = True
+    node_overlay: bool = False
+    region: str = ""
+    endpoint: str = ""
+    """Where AWS is, when not where the SDK looks for it."""
+
+
+def read_settings(cluster: str, given: Mapping[str, str]) -> AwsSettings:
+    """
+    Return the settings in force.
+
+    Raises:
+        BadSetting: naming the setting, and what is allowed.
+    """
+    name = given.get("CLUSTER_NAME") or cluster
+    if not name:
+        raise BadSetting("CLUSTER_NAME", "is required")
+    gates = _gates(given.get("FEATURE_GATES", ""))
+    aws_gates = _gates(given.get("AWS_FEATURE_GATES", ""))
+    values: dict[str, Any] = {
+        field: parse(given[key], key) for key, (field, parse) in _READERS.items() if given.get(key)
+    }
+    return AwsSettings(
+        cluster=name,
+        expressions=aws_gates.get("NodeClassCEL", False),
+        reserved_capacity=gates.get("ReservedCapacity", True),
+        node_overlay=gates.get("NodeOverlay", False),
+        **values,
+    )
+
+
+def _text(text: str, name: str) -> str:
+    del name
+    return text
+
+
+def _flag(text: str, name: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise BadSetting(name, f"{text!r} is not true or false")
+    return text.lower() == "true"
+
+
+def _share(text: str, name: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise BadSetting(name, f"{text!r} is not a number") from None
+    if not math.isfinite(value) or value < 0:
+        raise BadSetting(name, f"{text} is not a number of 0 or more")
+    return value
+
+
+def _count(text: str, name: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise BadSetting(name, f"{text!r} is not a whole number of 0 or more")
+    return int(text)
+
+
+def _interval(text: str, name: str) -> float:
+    try:
+        seconds = parse_duration(text).total_seconds()
+    except DurationError as error:
+        raise BadSetting(name, str(error)) from None
+    if seconds < _MINUTE:
+        raise BadSetting(name, f"{text} is less than 1m")
+    return seconds
+
+
+def _url(text: str, name: str) -> str:
+    parts = urlsplit(text)
+    if not parts.scheme or not parts.hostname:
+        raise BadSetting(name, f"{text!r} is not a URL such as https://example.com")
+    return text
+
+
+def _version(text: str, name: str) -> str:
+    major, dot, rest = text.removeprefix("v").partition(".")
+    minor = rest.partition(".")[0].rstrip("+")
+    if not (dot and major.isdigit() and minor.isdigit()):
+        raise BadSetting(name, f"{text!r} is not a version such as 1.33")
+    return f"{major}.{minor}"
+
+
+_READERS: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
+    "CLUSTER_ENDPOINT": ("cluster_endpoint", _url),
+    "CLUSTER_CA_BUNDLE": ("cluster_ca_bundle", _text),
+    "KUBERNETES_VERSION": ("kubernetes_version", _version),
+    "EKS_CONTROL_PLANE": ("eks_control_plane", _flag),
+    "ISOLATED_VPC": ("isolated_vpc", _flag),
+    "VM_MEMORY_OVERHEAD_PERCENT": ("memory_overhead", _share),
+    "INTERRUPTION_QUEUE": ("interruption_queue", _text),
+    "RESERVED_ENIS": ("reserved_enis", _count),
+    "DISABLE_DRY_RUN": ("disable_dry_run", _flag),
+    "ENABLE_ZONAL_SHIFT": ("zonal_shift", _flag),
+    "AMI_REFRESH_INTERVAL": ("ami_refresh", _interval),
+    "SUBNET_REFRESH_INTERVAL": ("subnet_refresh", _interval),
+    "AWS_REGION": ("region", _text),
+    "AWS_ENDPOINT_URL": ("endpoint", _url),
+}
+"""Environment variable to the field, and how its text is read."""
+
+
+KNOBS: Final = (
+    Knob("cluster-endpoint", "", "where nodes reach the API server; empty means to ask EKS"),
+    Knob("cluster-ca-bundle", "", "what nodes trust the API server by, in base64; empty means to ask EKS"),
+    Knob("isolated-vpc", "false", "do without services that have no endpoint in a VPC: price list and IAM"),
+    Knob("eks-control-plane", "false", "ask EKS for the version of Kubernetes, not the API server"),
+    Knob(
+        "vm-memory-overhead-percent",
+        "0.075",
+        "share of an instance's memory that hypervisor and kernel take",
+    ),
+    Knob("interruption-queue", "", "name of the SQS queue that tells of interruptions; empty means none"),
+    Knob("reserved-enis", "0", "network interfaces of each instance that pods get no addresses from"),
+    Knob("disable-dry-run", "false", "do not try launches out before a node class is ready"),
+    Knob("enable-zonal-shift", "false", "leave zones alone that are shifted away"),
+    Knob("ami-refresh-interval", "1m", "how long images that were found count as current, 1m at least"),
+    Knob("subnet-refresh-interval", "1m", "how long subnets that were found count as current, 1m at least"),
+    Knob("aws-feature-gates", "NodeClassCEL=false", "Name=bool, comma separated"),
+)
+"""What can be set beside the name of the cluster, in the order in which it is documented."""
+
+
+def _gates(text: str) -> dict[str, bool]:
+    gates = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = part.partition("=")
+        gates[name] = value.lower() == "true"
+    return gates

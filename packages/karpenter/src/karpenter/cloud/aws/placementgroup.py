@@ -1,0 +1,107 @@
+"""The placement group that machines are launched into, if their class names one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from karpenter.cloud.aws.cache import Memory
+from karpenter.cloud.aws.errors import Missing
+from karpenter.cloud.aws.subnet import where
+from karpenter.cloud.errors import CloudError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karpenter.api.ec2nodeclass import PlacementGroupSelector
+    from karpenter.cloud.aws.sdk import Aws
+
+log = structlog.stdlib.get_logger(__name__)
+
+PARTITION: Final = "partition"
+
+_FRESH: Final = 60.0
+_LAST_KNOWN: Final = 24 * 3600.0
+
+
+class PlacementGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A placement group that was found."""
+
+    id: str
+    name: str
+    strategy: str
+    """cluster, partition or spread."""
+
+    partitions: int = 0
+    """How many partitions there are, where machines are spread over partitions."""
+
+    spread_level: str = ""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The partitions, as labels spell them."""
+        return tuple(str(number) for number in range(1, self.partitions + 1))
+
+
+class PlacementGroups:
+    """Finds placement groups. One that was found stays known for a day, should EC2 not answer."""
+
+    def __init__(self, aws: Aws, *, monotonic: Callable[[], float]) -> None:
+        self._aws = aws
+        self._fresh: Memory[PlacementGroupSelector, PlacementGroup | None] = Memory(
+            seconds=_FRESH, monotonic=monotonic
+        )
+        self._known: Memory[PlacementGroupSelector, PlacementGroup] = Memory(
+            seconds=_LAST_KNOWN, monotonic=monotonic
+        )
+
+    async def find(self, selector: PlacementGroupSelector | None) -> PlacementGroup | None:
+        """
+        Return the group that a class names; None when it names none, or one that does not exist.
+
+        Raises:
+            CloudError: EC2 does not answer.
+        """
+        if selector is None:
+            return None
+        return await self._fresh.get(selector, lambda: self._look(selector))
+
+    async def last_known(self, selector: PlacementGroupSelector | None) -> PlacementGroup | None:
+        """
+        Return the group that a class names, as it was when EC2 answered last.
+
+        Raises:
+            CloudError: EC2 does not answer, and never did.
+        """
+        try:
+            return await self.find(selector)
+        except CloudError as error:
+            known = self._known.peek(selector) if selector else None
+            if known is None:
+                raise
+            log.warning("placement_group.stale", group=known.id, error=str(error))
+            return known
+
+    async def _look(self, selector: PlacementGroupSelector) -> PlacementGroup | None:
+        named = {"GroupIds": [selector.id]} if selector.id else {"GroupNames": [selector.name]}
+        try:
+            answer = await self._aws.ask(
+                "ec2", "DescribePlacementGroups", Filters=[where("state", "available")], **named
+            )
+        except Missing:
+            return None
+        found = answer.get("PlacementGroups", [])
+        if not found:
+            return None
+        told = found[0]
+        group = PlacementGroup(
+            id=told["GroupId"],
+            name=told["GroupName"],
+            strategy=told["Strategy"],
+            partitions=told.get("PartitionCount", 0) or 0,
+            spread_level=told.get("SpreadLevel", ""),
+        )
+        self._known.put(selector, group)
+        return group

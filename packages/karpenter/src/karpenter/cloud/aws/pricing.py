@@ -1,0 +1,132 @@
+"""
+What instance types cost.
+
+Until AWS has been asked, prices are those that ship with the product, and spot costs what on demand does.
+Once spot prices have come, a type without one in a zone is not sold there. A refresh that fails, or that says
+nothing, changes nothing. Types that nobody has a price for, such as those of a preview, may be priced by the
+user.
+
+Prices that users state for instance types that AWS has none for, such as those of a preview.
+
+A NodeOverlay of one shape says so: a price per hour, and a single requirement that names instance types.
+Any other corrects prices that there are, which is somebody else's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from karpenter.api.labels import INSTANCE_TYPE
+from karpenter.cloud.catalogs.ec2 import refresh
+from karpenter.cloud.catalogs.ec2.data import load_data
+from karpenter.cloud.catalogs.ec2.instancetypes import regional_price
+from karpenter.cloud.errors import CloudUnreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from karpenter.api.nodeoverlay import NodeOverlay
+    from karpenter.cloud.aws.sdk import Aws
+
+
+_WITHOUT_PRICE_LIST: Final = "us-gov-"
+
+
+class Prices:
+    """Prices per hour, in the currency of the region."""
+
+    def __init__(self, aws: Aws, *, isolated: bool = False) -> None:
+        self._aws = aws
+        self._listed = not isolated and not aws.region.startswith(_WITHOUT_PRICE_LIST)
+        self._on_demand = shipped_prices(aws.region)
+        self._spot: dict[tuple[str, str], float] | None = None
+        self._stated: Mapping[str, float] = {}
+        self.version = 0
+        """Grows whenever a price changes."""
+
+    def on_demand(self, instance_type: str) -> float | None:
+        """Return the price of a type on demand; None when nobody knows it."""
+        return self._on_demand.get(instance_type, self._stated.get(instance_type))
+
+    def spot(self, instance_type: str, zone: str) -> float | None:
+        """Return the price of a type in a zone at spot; None when it is not sold."""
+        if self._spot is None:
+            return self.on_demand(instance_type)
+        return self._spot.get((instance_type, zone), self._stated.get(instance_type))
+
+    def state(self, prices: Mapping[str, float]) -> None:
+        """Take prices for types that have none, whatever the zone and however they are bought."""
+        self._note(changed=prices != self._stated)
+        self._stated = prices
+
+    async def refresh_on_demand(self) -> None:
+        """
+        Ask for the price list anew; nothing is done where there is none.
+
+        Raises:
+            CloudError: AWS does not tell.
+        """
+        if not self._listed:
+            return
+        region = self._aws.region
+        families = await asyncio.gather(
+            *(
+                self._aws.run(
+                    "pricing",
+                    partial(refresh.prices_of_family, region=region, tenancy=tenancy, family=family),
+                )
+                for tenancy, family in refresh.PRODUCTS
+            )
+        )
+        if not all(families):
+            raise CloudUnreachable(f"the price list of {region} has no entries of a kind")
+        merged = dict(self._on_demand)
+        for prices in families:
+            merged |= prices
+        self._note(changed=merged != self._on_demand)
+        self._on_demand = merged
+
+    async def refresh_spot(self, now: datetime) -> None:
+        """
+        Ask for spot prices anew.
+
+        Raises:
+            CloudError: AWS does not tell.
+        """
+        found = await self._aws.run("ec2", partial(refresh.spot_prices, now=now))
+        if not found:
+            raise CloudUnreachable(f"EC2 tells no spot prices in {self._aws.region}")
+        merged = {**(self._spot or {}), **found}
+        self._note(changed=merged != self._spot)
+        self._spot = merged
+
+    def _note(self, *, changed: bool) -> None:
+        self.version += int(changed)
+
+
+def shipped_prices(region: str) -> dict[str, float]:
+    """Return the prices that ship with the product, those of us-east-1 for a region that is not in it."""
+    data = load_data()
+    known: Mapping[str, float] = {name: each.price_factor for name, each in data.regions.items()}
+    factor = known.get(region, 1.0)
+    return {
+        facts.name: regional_price(price, factor)
+        for facts, price in zip(data.types, data.prices, strict=True)
+        if price is not None
+    }
+
+
+def stated_prices(overlays: Iterable[NodeOverlay]) -> dict[str, float]:
+    """Return the prices that overlays state, by instance type; of two the one of more weight."""
+    found: dict[str, float] = {}
+    for each in sorted(overlays, key=lambda one: (one.spec.weight or 0, one.name)):
+        spec = each.spec
+        if spec.price is None or len(spec.requirements) != 1:
+            continue
+        only = spec.requirements[0]
+        if (only.key, only.operator) == (INSTANCE_TYPE, "In"):
+            found.update(dict.fromkeys(only.values, float(spec.price)))
+    return found

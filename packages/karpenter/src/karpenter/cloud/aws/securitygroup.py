@@ -1,0 +1,52 @@
+"""Which security groups machines are in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from karpenter.api.ec2nodeclass_status import SecurityGroup
+from karpenter.cloud.aws.cache import Memory
+from karpenter.cloud.aws.subnet import by_tags, key_of, where
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from karpenter.api.ec2nodeclass import SecurityGroupSelectorTerm
+    from karpenter.cloud.aws.sdk import Aws
+    from karpenter.cloud.aws.subnet import Filter
+
+_REMEMBERED: Final = 60.0
+_PAGE: Final = 500
+
+
+class SecurityGroups:
+    """Finds security groups."""
+
+    def __init__(self, aws: Aws, *, monotonic: Callable[[], float]) -> None:
+        self._aws = aws
+        self._found: Memory[bytes, tuple[SecurityGroup, ...]] = Memory(
+            seconds=_REMEMBERED, monotonic=monotonic
+        )
+
+    async def find(self, terms: tuple[SecurityGroupSelectorTerm, ...]) -> tuple[SecurityGroup, ...]:
+        """Return the groups that any term selects, by id."""
+        return await self._found.get(key_of(terms), lambda: self._look(terms))
+
+    async def _look(self, terms: tuple[SecurityGroupSelectorTerm, ...]) -> tuple[SecurityGroup, ...]:
+        found: dict[str, SecurityGroup] = {}
+        for filters in _queries(terms):
+            for each in await self._aws.every(
+                "ec2", "DescribeSecurityGroups", "SecurityGroups", Filters=filters, MaxResults=_PAGE
+            ):
+                found[each["GroupId"]] = SecurityGroup(id=each["GroupId"], name=each.get("GroupName", ""))
+        return tuple(found[key] for key in sorted(found))
+
+
+def _queries(terms: Iterable[SecurityGroupSelectorTerm]) -> Iterator[list[Filter]]:
+    ids = sorted({term.id for term in terms if term.id})
+    if ids:
+        yield [where("group-id", *ids)]
+    for term in terms:
+        if not term.id:
+            named = [where("group-name", term.name)] if term.name else []
+            yield [*named, *by_tags(term.tags)]

@@ -1,0 +1,466 @@
+"""
+The catalogue format of the kwok provider: instance types as a JSON list.
+
+Each type has a name, an architecture, operating systems, resources, and offerings
+with a price and requirements. Some fields are ours and optional: `overhead` replaces
+the default of 100m cpu and 10Mi memory, `requirements` states labels that all
+offerings of the type share, and the devices that pods can claim are in :mod:`.devices`.
+The page docs/reference/catalogues.md describes it all.
+
+Reads strictly: every problem of a file is reported, and a file with problems is not
+used at all. What the types amount to is settled in :mod:`.kwok_assembly`; where the
+text comes from is the business of :mod:`.load`.
+
+Readers of single fields: text, lists, quantities, prices, labels.
+
+Each takes a decoded JSON value and the place it stands at, notes what is wrong
+there, and returns something of the right type, so that reading goes on.
+Knows nothing of instance types; that is :mod:`.kwok_format`.
+
+What is wrong with a catalogue, and where: one line per problem, every problem found.
+
+A reader notes a problem at a :class:`Place` and reads on; only when the whole
+file has been looked at does :class:`InvalidCatalog` carry all of them out.
+
+The devices of an instance type, as a catalogue states them.
+
+A template is a slice of a driver as it will look on a machine of the type: the same fields, without
+those that say where it is. Attributes that are only known once the machine runs can be bound:
+devices that are named together will agree on them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import yaml
+
+from karpenter.api.dra import ResourceSliceSpec
+from karpenter.api.labels import CAPACITY_TYPE, CAPACITY_TYPES, NORMALIZED_LABELS, RESERVED, ZONE
+from karpenter.api.wire import InvalidObject, convert, to_plain
+from karpenter.base.pretty import excerpt
+from karpenter.base.quantity import QuantityError, parse_quantity
+from karpenter.cloud.catalogs.kwok import DEFAULT_OVERHEAD, RESERVATION_ID, OfferingDraft, TypeDraft, assemble
+from karpenter.core.model.catalog import AttributeBinding, DeviceName, DeviceTemplates
+from karpenter.core.model.resources import CPU
+from karpenter.core.scheduling.build.amounts import LARGEST
+from karpenter.core.scheduling.dynamicresources.pool import template_pools
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from karpenter.cloud.catalogs.kwok import Labels
+    from karpenter.core.model.catalog import Catalog
+
+
+_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_DOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_LARGEST_PRICE: Final = 10**6  # a thousand times the dearest machine there is; NaN and infinity fail too
+
+
+def read_object(value: object, place: Place, known: frozenset[str]) -> dict[str, object] | None:
+    """Return the fields of an object that are not null; only `known` ones are allowed."""
+    if not isinstance(value, dict):
+        place.refuse(f"must be an object, not {excerpt(value)}")
+        return None
+    for key in value:
+        if key not in known:
+            place.at(str(key)).refuse(f"is not a field here; the fields are {', '.join(sorted(known))}")
+    return {str(key): item for key, item in value.items() if item is not None}
+
+
+def read_list(value: object, place: Place, *, of: str) -> list[object]:
+    """Return the items of a list that has at least one."""
+    if isinstance(value, list) and value:
+        return value
+    place.refuse(f"must be a list of at least one {of}")
+    return []
+
+
+def read_flag(value: object, place: Place) -> bool:
+    """Return a boolean."""
+    if isinstance(value, bool):
+        return value
+    place.refuse(f"must be true or false, not {excerpt(value)}")
+    return False
+
+
+def read_count(value: object, place: Place) -> int:
+    """Return a whole number of zero or more."""
+    if type(value) is int and value >= 0:
+        return value
+    place.refuse(f"must be a whole number of 0 or more, not {excerpt(value)}")
+    return 0
+
+
+def read_price(value: object, place: Place) -> float:
+    """Return a price: a finite number of zero or more."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LARGEST_PRICE:
+        return float(value)
+    place.refuse(f"must be a number from 0 to a million, not {excerpt(value)}")
+    return 0.0
+
+
+def read_amounts(value: object, place: Place) -> dict[str, int]:
+    """Return exact amounts by resource name, none of them negative."""
+    if not isinstance(value, dict):
+        place.refuse(f"must be an object of resource names with quantities, not {excerpt(value)}")
+        return {}
+    amounts = {}
+    for name, written in value.items():
+        try:
+            quantity = parse_quantity(written)
+        except QuantityError as error:
+            place.at(name).refuse(str(error))
+            continue
+        amounts[name] = quantity.milli if name == CPU else quantity.value
+        if amounts[name] < 0:
+            place.at(name).refuse(f"must be 0 or more, not {excerpt(written)}")
+        elif amounts[name] > LARGEST:
+            place.at(name).refuse(f"must be at most {LARGEST}, not {excerpt(written)}")
+    return amounts
+
+
+def read_label_key(value: object, place: Place) -> str:
+    """Return a label key: an optional domain and a name."""
+    if isinstance(value, str):
+        domain, slash, name = value.rpartition("/")
+        if _NAME.fullmatch(name) and (not slash or _DOMAIN.fullmatch(domain)):
+            return value
+    place.refuse(f"must be a label key such as topology.kubernetes.io/zone, not {excerpt(value)}")
+    return ""
+
+
+def read_label_value(value: object, place: Place) -> str:
+    """Return a label value that is not empty."""
+    if isinstance(value, str) and _NAME.fullmatch(value):
+        return value
+    place.refuse(
+        "must be text of 1 to 63 letters, digits, '-', '_' or '.', "
+        f"with a letter or digit at both ends, not {excerpt(value)}"
+    )
+    return ""
+
+
+def read_label_values(value: object, place: Place, *, of: str) -> tuple[str, ...]:
+    """Return the items of a list of label values, sorted and without repeats; values may be empty."""
+    items = enumerate(read_list(value, place, of=of))
+    return tuple(sorted({"" if item == "" else read_label_value(item, place.at(i)) for i, item in items}))
+
+
+TEMPLATES: Final = "resourceSliceTemplates"
+BINDINGS: Final = "attributeBindings"
+FIELDS: Final = frozenset({TEMPLATES, BINDINGS})
+_SLICE_FIELDS: Final = frozenset({"driver", "pool", "devices", "sharedCounters"})
+_BINDING_FIELDS: Final = frozenset({"attribute", "devices"})
+_NAME_FIELDS: Final = ("driver", "pool", "device")
+_FEWEST: Final = 2
+
+
+def read_devices(fields: dict[str, object], place: Place) -> DeviceTemplates | None:
+    """Return the devices that a type states; None when it states none."""
+    if TEMPLATES not in fields:
+        if BINDINGS in fields:
+            place.at(BINDINGS).refuse(f"must be left out without {TEMPLATES}")
+        return None
+    here = place.at(TEMPLATES)
+    slices = tuple(_slices(fields[TEMPLATES], here))
+    for pool in template_pools(slices):
+        if pool.problem:
+            here.refuse(f"pool {pool.label}: {pool.problem}")
+    known = {DeviceName(each.driver, each.pool.name, one.name) for each in slices for one in each.devices}
+    bound = tuple(_bindings(fields[BINDINGS], place.at(BINDINGS), known)) if BINDINGS in fields else ()
+    return DeviceTemplates(slices, bound)
+
+
+def render_devices(devices: DeviceTemplates) -> dict[str, Any]:
+    """Return what :func:`read_devices` reads."""
+    found: dict[str, Any] = {TEMPLATES: [to_plain(each) for each in devices.slices]}
+    if devices.bindings:
+        found[BINDINGS] = [
+            {
+                "attribute": each.attribute,
+                "devices": [{name: getattr(one, name) for name in _NAME_FIELDS} for one in each.devices],
+            }
+            for each in devices.bindings
+        ]
+    return found
+
+
+def _slices(value: object, place: Place) -> Iterator[ResourceSliceSpec]:
+    for index, item in enumerate(read_list(value, place, of="slice template")):
+        here = place.at(index)
+        if read_object(item, here, _SLICE_FIELDS) is None:
+            continue
+        try:
+            found = convert(item, ResourceSliceSpec)
+        except InvalidObject as error:
+            here.refuse(f"{error.field}: {error.problem}" if error.field else error.problem)
+            continue
+        for name, text in (("driver", found.driver), ("pool.name", found.pool.name)):
+            if not text:
+                here.at(name).refuse("is missing; devices are known by driver, pool and name")
+        yield found
+
+
+def _bindings(value: object, place: Place, known: set[DeviceName]) -> Iterator[AttributeBinding]:
+    for index, item in enumerate(read_list(value, place, of="binding")):
+        here = place.at(index)
+        fields = read_object(item, here, _BINDING_FIELDS)
+        if fields is None:
+            continue
+        attribute = fields.get("attribute")
+        if not isinstance(attribute, str) or "/" not in attribute:
+            example = "resource.kubernetes.io/pcieRoot"
+            here.at("attribute").refuse(
+                f"must be an attribute with its domain, such as {example}, not {excerpt(attribute)}"
+            )
+        devices = tuple(_names(fields.get("devices"), here.at("devices"), known))
+        if len(set(devices)) < _FEWEST:
+            here.at("devices").refuse("must name at least two devices, which will agree")
+        yield AttributeBinding(str(attribute), devices)
+
+
+def _names(value: object, place: Place, known: set[DeviceName]) -> Iterator[DeviceName]:
+    for index, item in enumerate(read_list(value, place, of="device")):
+        fields = read_object(item, place.at(index), frozenset(_NAME_FIELDS)) or {}
+        name = DeviceName(*(str(fields.get(each, "")) for each in _NAME_FIELDS))
+        if name not in known:
+            place.at(index).refuse("must name the driver, pool and device of a template of this type")
+        yield name
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing that is wrong: the file, the instance type, the field, and what is allowed there."""
+
+    file: str
+    subject: str
+    field: str
+    problem: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.file, self.subject, self.field, self.problem) if part)
+
+
+class InvalidCatalog(ValueError):  # noqa: N818  reads as what it is: a catalogue that is not valid
+    """A catalogue that cannot be used; its text has one line for each problem."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """
+    A spot in a catalogue file, where a problem can be noted.
+
+    There is one for every field of a file and most are never complained about, so
+    the path is put together only when it is needed.
+    """
+
+    noted: list[Problem]
+    file: str
+    subject: str = ""
+    above: Place | None = None
+    key: str | int = ""
+
+    def refuse(self, problem: str) -> None:
+        """Note that what stands here is not allowed."""
+        self.noted.append(Problem(self.file, self.subject, self.path, problem))
+
+    def of(self, subject: str) -> Place:
+        """Return the beginning of the object `subject` in the same file."""
+        return Place(self.noted, self.file, subject)
+
+    def at(self, key: str | int) -> Place:
+        """Return the spot of a field or an item below this one."""
+        return Place(self.noted, self.file, self.subject, self, key)
+
+    @property
+    def path(self) -> str:
+        """The fields and items that lead here, such as ``offerings[0].Price``."""
+        if self.above is None:
+            return ""
+        path = self.above.path
+        if isinstance(self.key, int):
+            return f"{path}[{self.key}]"
+        return f"{path}.{self.key}" if path else self.key
+
+
+DEVICE_FIELDS = FIELDS
+
+
+_TYPE_FIELDS: Final = frozenset(
+    {
+        "name",
+        "architecture",
+        "operatingSystems",
+        "resources",
+        "overhead",
+        "requirements",
+        "offerings",
+        *DEVICE_FIELDS,
+    }
+)
+_OFFERING_FIELDS: Final = frozenset({"Price", "Available", "ReservationCapacity", "Requirements"})
+_REQUIREMENT_FIELDS: Final = frozenset({"key", "operator", "values"})
+_NEEDED_RESOURCES: Final = ("cpu", "memory")
+
+
+def parse_catalog(text: str, *, file: str) -> Catalog:
+    """
+    Return the catalogue that `text` states; `file` is what error lines call it.
+
+    Raises:
+        InvalidCatalog: with one line for each problem of the text.
+    """
+    noted: list[Problem] = []
+    place = Place(noted, file)
+    drafts = list(_drafts(_decode(text, place), place))
+    if noted:
+        raise InvalidCatalog(noted)
+    return assemble(drafts)
+
+
+def _decode(text: str, place: Place) -> object:
+    """Return the decoded text: JSON, or YAML where the file's name says so."""
+    try:
+        if place.file.endswith((".yaml", ".yml")):
+            return yaml.safe_load(text)
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place.refuse(f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        spot = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        place.refuse(f"is not YAML: {error.problem}{spot}")
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        place.refuse(f"cannot be read: {' '.join(str(error).split())}")
+    raise InvalidCatalog(place.noted)
+
+
+def _drafts(decoded: object, place: Place) -> Iterator[TypeDraft]:
+    names: dict[str, int] = {}
+    for index, entry in enumerate(read_list(decoded, place, of="instance type")):
+        draft = _type(entry, index, place)
+        if draft is None:
+            continue
+        if draft.name in names:
+            first = names[draft.name]
+            place.of(f"type {draft.name}").at("name").refuse(
+                f"is used twice, by items {first} and {index}; every instance type needs a name of its own"
+            )
+        if draft.name:
+            names.setdefault(draft.name, index)
+        yield draft
+
+
+def _type(entry: object, index: int, place: Place) -> TypeDraft | None:
+    name = entry.get("name") if isinstance(entry, dict) else None
+    here = place.of(f"type {name}" if isinstance(name, str) and name else f"item {index}")
+    fields = read_object(entry, here, _TYPE_FIELDS)
+    if fields is None:
+        return None
+    resources = fields.get("resources")
+    return TypeDraft(
+        name=read_label_value(fields.get("name"), here.at("name")),
+        architecture=read_label_value(fields.get("architecture"), here.at("architecture")),
+        operating_systems=read_label_values(
+            fields.get("operatingSystems"), here.at("operatingSystems"), of="operating system"
+        ),
+        capacity=MappingProxyType(_capacity(resources, here.at("resources"))),
+        cpu=_as_written(resources, "cpu"),
+        memory=_as_written(resources, "memory"),
+        overhead=(
+            MappingProxyType(read_amounts(fields["overhead"], here.at("overhead")))
+            if "overhead" in fields
+            else DEFAULT_OVERHEAD
+        ),
+        labels=_labels(fields["requirements"], here.at("requirements")) if "requirements" in fields else {},
+        offerings=tuple(_offerings(fields.get("offerings"), here.at("offerings"))),
+        devices=read_devices(fields, here),
+    )
+
+
+def _capacity(value: object, place: Place) -> dict[str, int]:
+    amounts = read_amounts(value, place)
+    for name in _NEEDED_RESOURCES:
+        if isinstance(value, dict) and name not in value:
+            place.at(name).refuse("is missing; every instance type needs a quantity of it")
+    return amounts
+
+
+def _as_written(resources: object, name: str) -> str:
+    """Return a quantity in the suffixes it was written in; bad ones are reported with the capacity."""
+    try:
+        return str(parse_quantity(resources.get(name) if isinstance(resources, dict) else None))
+    except QuantityError:
+        return ""
+
+
+def _offerings(value: object, place: Place) -> Iterator[OfferingDraft]:
+    for index, item in enumerate(read_list(value, place, of="offering")):
+        fields = read_object(item, place.at(index), _OFFERING_FIELDS)
+        if fields is not None:
+            yield _offering(fields, place.at(index))
+
+
+def _offering(fields: dict[str, object], place: Place) -> OfferingDraft:
+    labels = _labels(fields.get("Requirements"), place.at("Requirements"))
+    reserved = bool(labels) and _sold_as(labels, place.at("Requirements")) == RESERVED
+    capacity = fields.get("ReservationCapacity", None if reserved else 0)
+    left = read_count(capacity, place.at("ReservationCapacity"))
+    if reserved != (RESERVATION_ID in labels):
+        place.at("Requirements").refuse(
+            f"must name {RESERVATION_ID} if {CAPACITY_TYPE} is {RESERVED}, and only then"
+        )
+    return OfferingDraft(
+        labels=labels,
+        price=read_price(fields.get("Price"), place.at("Price")),
+        available=read_flag(fields.get("Available", True), place.at("Available")),
+        reservation_capacity=left if reserved else None,
+    )
+
+
+def _sold_as(labels: Labels, place: Place) -> str:
+    """Return the capacity type, having checked that an offering has one zone and one capacity type."""
+    for key in (ZONE, CAPACITY_TYPE, RESERVATION_ID):
+        if key not in labels and key != RESERVATION_ID:
+            place.refuse(f"must name {key}, with the operator In and one value")
+        elif key in labels and (len(labels[key]) != 1 or not labels[key][0]):
+            place.refuse(f"must give {key} exactly one value, not {len(labels[key])}: one offering each")
+    kind = next(iter(labels.get(CAPACITY_TYPE, ())), "")
+    if kind and kind not in CAPACITY_TYPES:
+        allowed = ", ".join(sorted(CAPACITY_TYPES))
+        place.refuse(f"must give {CAPACITY_TYPE} one of {allowed}, not {excerpt(kind)}")
+    return kind
+
+
+def _labels(value: object, place: Place) -> Labels:
+    labels: dict[str, tuple[str, ...]] = {}
+    for index, item in enumerate(read_list(value, place, of="requirement")):
+        here = place.at(index)
+        fields = read_object(item, here, _REQUIREMENT_FIELDS)
+        if fields is None:
+            continue
+        key = read_label_key(fields.get("key"), here.at("key"))
+        key = NORMALIZED_LABELS.get(key, key)
+        if key in labels:
+            here.at("key").refuse(f"{key} is required twice; put all values into one requirement")
+        labels[key] = _values(fields, here)
+    return labels
+
+
+def _values(fields: dict[str, object], place: Place) -> tuple[str, ...]:
+    operator = fields.get("operator")
+    if operator == "In":
+        return read_label_values(fields.get("values"), place.at("values"), of="value")
+    if operator != "DoesNotExist":
+        place.at("operator").refuse(f"must be In or DoesNotExist, not {excerpt(operator)}")
+    elif fields.get("values"):
+        place.at("values").refuse("must be left out with the operator DoesNotExist")
+    return ()

@@ -1,0 +1,67 @@
+"""
+Find a catalogue by what the user calls it: a built-in name, or a file.
+
+The names are ``kwok``, ``aws`` (EC2 in us-east-1) and ``aws:REGION``. Anything else
+is the path of a file in the format of :mod:`.kwok_format`. Built-in catalogues are
+made when they are first asked for, and then kept.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from karpenter.cloud.catalogs.kwok import kwok_catalog
+from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, Problem, parse_catalog
+
+if TYPE_CHECKING:
+    from karpenter.core.model.catalog import Catalog
+
+KWOK: Final = "kwok"
+AWS: Final = "aws"
+
+
+def load_catalog(name: str) -> Catalog:
+    """
+    Return the catalogue called `name`: kwok, aws, aws:REGION, or the path of a file.
+
+    Raises:
+        InvalidCatalog: with one line for each problem of the name or the file.
+    """
+    if name == KWOK or name.partition(":")[0] == AWS:
+        return _built_in(name)
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
+        raise InvalidCatalog([Problem(name, "", "", _unreadable(reason))]) from None
+    return parse_catalog(text, file=name)
+
+
+def built_in_names() -> tuple[str, ...]:
+    """Return the names of every built-in catalogue, the default one first."""
+    from karpenter.cloud.catalogs.ec2.data import load_data  # noqa: PLC0415  only who asks for EC2 reads it
+
+    return (KWOK, AWS, *(f"{AWS}:{region}" for region in sorted(load_data().regions)))
+
+
+@lru_cache(maxsize=4)
+def _built_in(name: str) -> Catalog:
+    if name == KWOK:
+        return kwok_catalog()
+    from karpenter.cloud.catalogs.ec2.data import load_data  # noqa: PLC0415  as above
+    from karpenter.cloud.catalogs.ec2.instancetypes import DEFAULT_REGION, ec2_catalog  # noqa: PLC0415  as above
+
+    region = name.removeprefix(AWS).removeprefix(":") or DEFAULT_REGION
+    data = load_data()
+    if region not in data.regions:
+        known = ", ".join(sorted(data.regions))
+        raise InvalidCatalog(
+            [Problem(name, "", "", f"there is no region {region!r}; the regions are {known}")]
+        )
+    return ec2_catalog(data, region)
+
+
+def _unreadable(reason: str) -> str:
+    return f"cannot be read: {reason}; a catalogue is {KWOK}, {AWS}, {AWS}:REGION or the path of a file"

@@ -1,0 +1,367 @@
+"""
+The operator's client of the cloud in memory.
+
+It keeps the promises of :class:`~karpenter.cloud.cloudprovider.CloudProvider`, and has no memory but for what was
+sold out lately: whatever must survive a restart is the cloud's, or Kubernetes'.
+
+How the provider ``kwok`` begins when the operator runs by itself: a world of its own, remembered by the
+cluster.
+
+Tests, demos and simulations that want the world to outlive the operator, or a hand in it, put the parts
+together themselves.
+
+What the cloud in memory needs of Kubernetes: someone to make nodes, and someone to read node classes.
+
+Machines remembered by the cluster, for a cloud that has lost its memory.
+
+A cloud in memory dies with its process; Kubernetes does not. When the process starts again, the claims that
+have a machine, and the nodes, tell which machines there were. A machine that had not joined yet joins now;
+one whose node was registered and is gone is gone, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar
+
+from karpenter.api.kwoknodeclass import KWOKNodeClass
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.base.duration import DurationError, parse_duration
+from karpenter.base.quantity import QuantityError
+from karpenter.cloud.catalogs.load import KWOK, load_catalog
+from karpenter.cloud.cloudprovider import Machine, NodeClassKind, RepairPolicy
+from karpenter.cloud.errors import (
+    CloudError,
+    CloudUnreachable,
+    InsufficientCapacity,
+    LaunchFailed,
+    LaunchRefused,
+    NodeClassNotReady,
+)
+from karpenter.cloud.kwok.cloud import SCHEME, Behaviour, Instance, KwokCloud, node_of
+from karpenter.cloud.kwok.faults import Call, Fail, Hang, LoseAnswer, NeverJoin, Slow
+from karpenter.cloud.offerings import SoldOut, choices, without
+from karpenter.core.model.requirement import RequirementError
+from karpenter.core.model.resources import parse_resources
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+
+    from karpenter.api.nodepool import NodePool
+    from karpenter.cloud.cloudprovider import ClusterObjects, Interruption, Surroundings
+    from karpenter.cloud.kwok.faults import Fault
+    from karpenter.cloud.offerings import Choice, OfferingName
+    from karpenter.core.model.catalog import Catalog
+
+
+T = TypeVar("T")
+
+NODE_CLASS: Final = NodeClassKind(KWOKNodeClass.api_version.partition("/")[0], KWOKNodeClass.kind)
+REPAIRS: Final = tuple(
+    RepairPolicy(condition_type="Ready", condition_status=status, toleration=timedelta(minutes=10))
+    for status in ("False", "Unknown")
+)
+
+
+class KwokProvider:
+    """Turns claims into machines of the cloud in memory, for one cluster."""
+
+    name: str = "kwok"
+    node_classes = (NODE_CLASS,)
+    repair_policies = REPAIRS
+
+    def __init__(self, cloud: KwokCloud, *, classes: NodeClassReader, cluster: str) -> None:
+        self.cloud = cloud
+        self._classes = classes
+        self._cluster = cluster
+        self._sold_out = SoldOut(monotonic=cloud.clock.monotonic, remembered=cloud.behaviour.sold_out_for)
+        self._shown: tuple[Catalog, frozenset[OfferingName], Catalog] | None = None
+
+    async def launch(self, claim: NodeClaim) -> Machine:
+        """Start the cheapest machine that will do, or return the one that the claim has."""
+        ready = await self._class_of(claim)
+        seconds = self.cloud.behaviour.launch
+        return await self._ask("launch", claim.name, lambda fault: self._launch(claim, ready, fault), seconds)
+
+    async def terminate(self, provider_id: str) -> None:
+        """Begin the end of a machine."""
+        await self._ask(
+            "terminate",
+            provider_id,
+            lambda _: self.cloud.end(self.cloud.find(provider_id, cluster=self._cluster)),
+        )
+
+    async def get(self, provider_id: str) -> Machine:
+        """Return a machine."""
+        return await self._ask(
+            "get", provider_id, lambda _: self.cloud.find(provider_id, cluster=self._cluster).machine
+        )
+
+    async def list(self) -> tuple[Machine, ...]:
+        """Return all machines of the cluster."""
+        return await self._ask("list", "", lambda _: self.cloud.control.machines(self._cluster))
+
+    async def catalog(self, pool: NodePool) -> Catalog:
+        """Return everything that is sold, what failed lately marked as not available."""
+        return await self._ask("catalog", pool.name, lambda _: self._catalog())
+
+    async def drift(self, claim: NodeClaim) -> str:
+        """Return why a machine is not what its class asks for: only if someone said so."""
+        provider_id = claim.status.provider_id
+        return await self._ask(
+            "drift", provider_id, lambda _: self.cloud.find(provider_id, cluster=self._cluster).drift
+        )
+
+    async def interruptions(self) -> tuple[Interruption, ...]:
+        """Wait for news of interruptions."""
+        while True:
+            found = await self._ask("interruptions", "", lambda _: self.cloud.mailbox.take(self._cluster))
+            if found:
+                return found
+            await self.cloud.mailbox.wait(self._cluster)
+
+    async def acknowledge(self, interruption: Interruption) -> None:
+        """Say that news were acted on."""
+        self.cloud.mailbox.acknowledge(interruption)
+
+    def _launch(self, claim: NodeClaim, ready: timedelta | CloudError, fault: Fault | None) -> Machine:
+        existing = self.cloud.of_claim(self._cluster, claim.metadata.uid)
+        if existing is not None:
+            return existing.machine
+        if isinstance(ready, CloudError):
+            raise ready
+        would_do = self._choices(claim)
+        skipped = self._sold_out.now()
+        try:
+            bought = self.cloud.buy(
+                self._cluster,
+                claim,
+                [choice for choice in would_do if choice.name not in skipped],
+                joins_after=None if isinstance(fault, NeverJoin) else ready.total_seconds(),
+            )
+        except InsufficientCapacity as error:
+            self._sold_out.remember(error.offerings)
+            raise InsufficientCapacity(offerings=[choice.name for choice in would_do]) from None
+        self._sold_out.remember(bought.sold_out)
+        return bought.machine
+
+    def _choices(self, claim: NodeClaim) -> tuple[Choice, ...]:
+        try:
+            return choices(self.cloud.stock.catalog(), claim, self.cloud.chance)
+        except (RequirementError, QuantityError) as error:
+            raise LaunchRefused(reason="InvalidClaim", message=str(error)) from error
+
+    async def _class_of(self, claim: NodeClaim) -> timedelta | CloudError:
+        """Return how long a machine of the claim's class takes to become a node, or why there can be none."""
+        name = claim.spec.node_class_ref.name
+        try:
+            found = await self._classes.node_class(name)
+        except CloudUnreachable as error:
+            return LaunchFailed(f"node class {name} cannot be read: {error}")
+        if found is None or found.metadata.deletion_timestamp is not None:
+            return InsufficientCapacity(because=f"node class {name} does not exist")
+        condition = next((each for each in found.status.conditions if each.type == "Ready"), None)
+        if condition is None or condition.status == "Unknown":
+            return LaunchRefused(
+                reason="NodeClassReadinessUnknown",
+                message=f"node class {name} does not say yet if it is ready",
+            )
+        if condition.status != "True":
+            return NodeClassNotReady(node_class=name, because=condition.message or condition.reason)
+        try:
+            return parse_duration(found.spec.node_registration_delay or "0s")
+        except DurationError as error:
+            return NodeClassNotReady(node_class=name, because=f"nodeRegistrationDelay: {error}")
+
+    def _catalog(self) -> Catalog:
+        sold, skipped = self.cloud.stock.catalog(), self._sold_out.now()
+        if self._shown is None or self._shown[0] is not sold or self._shown[1] != skipped:
+            self._shown = (sold, skipped, without(sold, skipped))
+        return self._shown[2]
+
+    async def _ask(
+        self, method: str, subject: str, act: Callable[[Fault | None], T], seconds: float | None = None
+    ) -> T:
+        """Let a call happen halfway through the time that it takes, or go wrong."""
+        seconds = self.cloud.behaviour.call if seconds is None else seconds
+        fault = self.cloud.faults.pick(Call(method=method, subject=subject, cluster=self._cluster))
+        await self.cloud.pass_time(seconds / 2)
+        match fault:
+            case Fail(error):
+                raise error
+            case Hang():
+                await _never()
+            case Slow(more):
+                await self.cloud.clock.sleep(more)
+        result = act(fault)
+        await self.cloud.pass_time(seconds / 2)
+        if isinstance(fault, LoseAnswer):
+            if fault.hangs:
+                await _never()
+            lost = LaunchFailed if method == "launch" else CloudUnreachable
+            raise lost("the answer of the cloud was lost")
+        return result
+
+
+async def _never() -> NoReturn:
+    await asyncio.Future[None]()
+    raise AssertionError("nobody ends this wait")
+
+
+def recall(cloud: KwokCloud, cluster: str, claims: Iterable[NodeClaim], nodes: Iterable[Node]) -> None:
+    """Take into the world what the claims and nodes of a cluster tell of its machines."""
+    by_id = {node.spec.provider_id: node for node in nodes if node.spec.provider_id.startswith(SCHEME)}
+    for claim in claims:
+        if not claim.status.provider_id.startswith(SCHEME):
+            continue
+        node = by_id.pop(claim.status.provider_id, None)
+        if node is not None:
+            _add(cloud, cluster, _machine_of_claim(claim), node)
+        elif not _was_registered(claim):
+            machine = _machine_of_claim(claim)
+            _add(cloud, cluster, machine, node_of(machine, claim, _price(cloud, machine)), joins_after=0.0)
+    for node in by_id.values():
+        _add(cloud, cluster, _machine_of_node(node), node)
+
+
+def _add(
+    cloud: KwokCloud, cluster: str, machine: Machine, node: Node, *, joins_after: float | None = None
+) -> None:
+    reservation = machine.labels.get(cloud.stock.catalog().reservation_label, "")
+    instance = Instance(machine=machine, cluster=cluster, node=node, reservation=reservation)
+    cloud.add(instance, joins_after=joins_after)
+
+
+def _machine_of_claim(claim: NodeClaim) -> Machine:
+    return Machine(
+        provider_id=claim.status.provider_id,
+        claim_uid=claim.metadata.uid,
+        labels=claim.metadata.labels,
+        capacity=parse_resources(claim.status.capacity),
+        allocatable=parse_resources(claim.status.allocatable),
+        image_id=claim.status.image_id,
+        created=claim.metadata.creation_timestamp,
+    )
+
+
+def _machine_of_node(node: Node) -> Machine:
+    owners = [owner.uid for owner in node.metadata.owner_references if owner.kind == "NodeClaim"]
+    return Machine(
+        provider_id=node.spec.provider_id,
+        claim_uid=owners[0] if owners else "",
+        labels=node.metadata.labels,
+        capacity=parse_resources(node.status.capacity),
+        allocatable=parse_resources(node.status.allocatable),
+        created=node.metadata.creation_timestamp,
+    )
+
+
+def _price(cloud: KwokCloud, machine: Machine) -> float:
+    """Return what a machine costs today; nothing if it is not sold any longer."""
+    kind = cloud.stock.catalog().by_name.get(machine.labels.get(INSTANCE_TYPE, ""))
+    place = (machine.labels.get(ZONE), machine.labels.get(CAPACITY_TYPE))
+    sold = kind.offerings if kind else ()
+    return next((each.price for each in sold if (each.zone, each.capacity_type) == place), 0.0)
+
+
+def _was_registered(claim: NodeClaim) -> bool:
+    return any(each.type == "Registered" and each.status == "True" for each in claim.status.conditions)
+
+
+class NodeMaker(Protocol):
+    """Lets machines join the cluster and leave it. What it raises is tried again."""
+
+    async def create_node(self, node: Node) -> None:
+        """Create the Node of a machine. One of that name that is there already counts as created."""
+        ...
+
+    async def delete_node(self, name: str) -> None:
+        """Ask for the deletion of a Node whose machine is gone. One that is not there counts as deleted."""
+        ...
+
+
+class NodeClassReader(Protocol):
+    """Reads node classes."""
+
+    async def node_class(self, name: str) -> KWOKNodeClass | None:
+        """Return a class as it is now; None when there is none."""
+        ...
+
+
+class ObjectNodes:
+    """A NodeMaker on the cluster's objects."""
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        self._objects = objects
+
+    async def create_node(self, node: Node) -> None:
+        """Create the Node of a machine."""
+        await self._objects.create(node)
+
+    async def delete_node(self, name: str) -> None:
+        """Ask for the deletion of a Node."""
+        await self._objects.delete(Node, name)
+
+
+class ObjectClasses:
+    """A NodeClassReader on the cluster's objects."""
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        self._objects = objects
+
+    async def node_class(self, name: str) -> KWOKNodeClass | None:
+        """Return a class as it is now."""
+        return await self._objects.get(KWOKNodeClass, name)
+
+
+CATALOG: Final = "INSTANCE_TYPES_FILE_PATH"
+"""The setting that names the catalogue: a file, or one that is built in."""
+
+DEFAULT_CLUSTER: Final = "default"
+"""What a cluster is called that has no name: here, nobody else could be meant."""
+
+LATENCIES: Final = {"launch": "KWOK_LAUNCH_LATENCY", "shutdown": "KWOK_SHUTDOWN_LATENCY"}
+"""Settings of how long things take, such as ``1s``."""
+
+
+class BadSetting(ValueError):  # noqa: N818  says what is wrong
+    """A setting of the provider cannot be used."""
+
+
+@asynccontextmanager
+async def connect(around: Surroundings) -> AsyncIterator[KwokProvider]:
+    """
+    Begin a cloud in memory for one cluster.
+
+    Raises:
+        InvalidCatalog: the catalogue cannot be read.
+        BadSetting: a latency is no duration.
+        CloudUnreachable: the cluster cannot be asked for its machines.
+    """
+    cloud = KwokCloud(
+        load_catalog(around.settings.get(CATALOG) or KWOK),
+        nodes=ObjectNodes(around.objects),
+        clock=around.clock,
+        chance=around.chance,
+        behaviour=_behaviour(around.settings),
+    )
+    cluster = around.cluster or DEFAULT_CLUSTER
+    recall(cloud, cluster, await around.objects.list(NodeClaim), await around.objects.list(Node))
+    try:
+        yield KwokProvider(cloud, classes=ObjectClasses(around.objects), cluster=cluster)
+    finally:
+        await cloud.close()
+
+
+def _behaviour(settings: Mapping[str, str]) -> Behaviour:
+    seconds = {}
+    for field, setting in LATENCIES.items():
+        try:
+            seconds[field] = parse_duration(settings.get(setting) or "0s").total_seconds()
+        except DurationError as error:
+            raise BadSetting(f"setting {setting}: {error}") from None
+    return Behaviour(**seconds)

@@ -1,0 +1,106 @@
+"""
+A provider whose calls are timed and whose errors are counted.
+
+It changes nothing about a call. Which controller called is read from the context that log lines carry, too.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from karpenter.cloud.errors import CloudError
+from karpenter.telemetry.metrics import provider as declared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.api.nodepool import NodePool
+    from karpenter.base.clock import Clock
+    from karpenter.cloud.cloudprovider import CloudProvider, Machine, NodeClassKind, RepairPolicy
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.telemetry.metrics import Metrics
+
+METHODS: Final = {
+    "launch": "Create",
+    "terminate": "Delete",
+    "get": "Get",
+    "list": "List",
+    "catalog": "GetInstanceTypes",
+    "drift": "IsDrifted",
+}
+"""What dashboards call our methods."""
+
+
+class MeasuredProvider:
+    """Another provider, with a stopwatch."""
+
+    def __init__(self, provider: CloudProvider, *, metrics: Metrics, clock: Clock) -> None:
+        self._provider = provider
+        self._duration = metrics[declared.DURATION]
+        self._errors = metrics[declared.ERRORS]
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        """The name of the provider that is measured."""
+        return self._provider.name
+
+    @property
+    def node_classes(self) -> tuple[NodeClassKind, ...]:
+        """The kinds of node class that it understands."""
+        return self._provider.node_classes
+
+    @property
+    def repair_policies(self) -> tuple[RepairPolicy, ...]:
+        """Its repair policies."""
+        return self._provider.repair_policies
+
+    async def launch(self, claim: NodeClaim) -> Machine:
+        """Start one machine."""
+        with self._measured("launch"):
+            return await self._provider.launch(claim)
+
+    async def terminate(self, provider_id: str) -> None:
+        """Begin the end of a machine."""
+        with self._measured("terminate"):
+            await self._provider.terminate(provider_id)
+
+    async def get(self, provider_id: str) -> Machine:
+        """Return a machine."""
+        with self._measured("get"):
+            return await self._provider.get(provider_id)
+
+    async def list(self) -> tuple[Machine, ...]:
+        """Return all machines."""
+        with self._measured("list"):
+            return await self._provider.list()
+
+    async def catalog(self, pool: NodePool) -> Catalog:
+        """Return what a pool may buy."""
+        with self._measured("catalog"):
+            return await self._provider.catalog(pool)
+
+    async def drift(self, claim: NodeClaim) -> str:
+        """Return why a machine has drifted, if it has."""
+        with self._measured("drift"):
+            return await self._provider.drift(claim)
+
+    @contextmanager
+    def _measured(self, method: str) -> Iterator[None]:
+        labels = {
+            "controller": str(structlog.contextvars.get_contextvars().get("controller", "")),
+            "method": METHODS[method],
+            "provider": self.name,
+        }
+        began = self._clock.monotonic()
+        try:
+            yield
+        except CloudError as error:
+            self._errors.add(**labels, error=error.metric_label)
+            raise
+        finally:
+            self._duration.observe(self._clock.monotonic() - began, **labels)

@@ -1,0 +1,158 @@
+"""
+What an offering is called, and which ones failed lately.
+
+A cloud says that an offering is sold out only when a launch fails. :class:`SoldOut` remembers that for a few
+minutes, so that the next decision buys something else, and then forgets it, so that it is tried again.
+
+What to buy for a claim: everything that would do, the cheapest first.
+
+For providers that choose themselves. Of types at the same price the first of the catalogue wins; of
+offerings of one type at the same price the first, or one by chance, where chance is passed in. Knows
+catalogues only: what a cloud has in stock is found out by asking it.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from karpenter.core.model.catalog import InstanceType, Offering
+from karpenter.core.model.requirement import requirement
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.model.resources import fits, parse_resources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from random import Random
+
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.core.model.catalog import Catalog
+
+
+REMEMBERED: Final = 180.0
+"""Seconds for which an offering that failed is skipped."""
+
+
+class OfferingName(msgspec.Struct, frozen=True, order=True):
+    """One offering of one instance type."""
+
+    instance_type: str
+    zone: str
+    capacity_type: str
+    reservation_id: str = ""
+
+    @classmethod
+    def of(cls, kind: InstanceType, offering: Offering) -> OfferingName:
+        """Return the name of an offering of `kind`."""
+        return cls(kind.name, offering.zone, offering.capacity_type, offering.reservation_id)
+
+    def __str__(self) -> str:
+        reserved = f" ({self.reservation_id})" if self.reservation_id else ""
+        return f"{self.instance_type}/{self.zone}/{self.capacity_type}{reserved}"
+
+
+class SoldOut:
+    """Offerings that failed, until when each is skipped."""
+
+    def __init__(self, *, monotonic: Callable[[], float], remembered: float = REMEMBERED) -> None:
+        self._monotonic = monotonic
+        self._remembered = remembered
+        self._until: dict[OfferingName, float] = {}
+
+    def remember(self, offerings: Iterable[OfferingName]) -> None:
+        """Skip these from now on, for a while."""
+        until = self._monotonic() + self._remembered
+        self._until.update(dict.fromkeys(offerings, until))
+
+    def now(self) -> frozenset[OfferingName]:
+        """Return what is skipped at this moment."""
+        now = self._monotonic()
+        self._until = {name: until for name, until in self._until.items() if until > now}
+        return frozenset(self._until)
+
+
+def without(catalog: Catalog, sold_out: frozenset[OfferingName]) -> Catalog:
+    """Return the catalogue with these offerings marked as not available; all types stay in it."""
+    if not sold_out:
+        return catalog
+    touched = {name.instance_type for name in sold_out}
+    types = tuple(_marked(kind, sold_out) if kind.name in touched else kind for kind in catalog.types)
+    return msgspec.structs.replace(catalog, types=types)
+
+
+def _marked(kind: InstanceType, sold_out: frozenset[OfferingName]) -> InstanceType:
+    """Mark the offerings of a type, and let its labels say only what can still be bought."""
+    offerings = tuple(
+        msgspec.structs.replace(each, available=False) if OfferingName.of(kind, each) in sold_out else each
+        for each in kind.offerings
+    )
+    left = [each for each in offerings if each.available]
+    sold_by = Requirements.of(
+        [
+            requirement(ZONE, "In", {each.zone for each in left}),
+            requirement(CAPACITY_TYPE, "In", {each.capacity_type for each in left}),
+        ]
+    )
+    labels = kind.requirements.without(ZONE, CAPACITY_TYPE).intersect(sold_by)
+    return msgspec.structs.replace(kind, offerings=offerings, requirements=labels)
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One offering that would do for a claim."""
+
+    kind: InstanceType
+    offering: Offering
+
+    @property
+    def name(self) -> OfferingName:
+        """What it is called."""
+        return OfferingName.of(self.kind, self.offering)
+
+
+def choices(catalog: Catalog, claim: NodeClaim, chance: Random | None = None) -> tuple[Choice, ...]:
+    """
+    Return everything that satisfies a claim and holds its requests, the cheapest first.
+
+    Raises:
+        RequirementError, QuantityError: the claim cannot be read.
+    """
+    wanted = Requirements.from_entries(claim.spec.requirements)
+    requests = parse_resources(claim.spec.resources.requests)
+    known = catalog.label_rules.well_known
+    found = [
+        (offering.price, place, Choice(kind, offering))
+        for place, kind in enumerate(_named(catalog, wanted))
+        if fits(requests, kind.allocatable) and wanted.accepts(kind.requirements, known)
+        for offering in kind.available
+        if wanted.accepts(offering.requirements, known)
+    ]
+    found.sort(key=lambda each: each[:2])
+    return tuple(
+        choice
+        for _, equals in groupby(found, key=lambda each: each[:2])
+        for choice in _shuffled([choice for *_, choice in equals], chance)
+    )
+
+
+def labels_of(choice: Choice, claim: NodeClaim) -> dict[str, str]:
+    """Return the labels of a machine: where claim or type leave several values, the first that both allow."""
+    wanted = Requirements.from_entries(claim.spec.requirements)
+    settled = wanted.intersect(choice.kind.requirements).intersect(choice.offering.requirements)
+    return {each.key: min(each.values) for each in settled if not each.complement and each.values}
+
+
+def _named(catalog: Catalog, wanted: Requirements) -> Iterable[InstanceType]:
+    """Return the types that the claim names, in the order of the catalogue; all of them if it names none."""
+    names = wanted[INSTANCE_TYPE]
+    if names.complement:
+        return catalog.types
+    return (kind for kind in catalog.types if kind.name in names.values)
+
+
+def _shuffled(equals: list[Choice], chance: Random | None) -> list[Choice]:
+    if chance is not None and len(equals) > 1:
+        chance.shuffle(equals)
+    return equals

@@ -1,0 +1,54 @@
+"""Pods that do not want to be disrupted: told what becomes of that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.api.labels import DO_NOT_DISRUPT
+from karpenter.api.pod import Pod
+from karpenter.core.lifecycle.do_not_disrupt import heed
+from karpenter.core.state.cluster import Put
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.api.meta import Resource
+    from karpenter.base.clock import Clock
+    from karpenter.controllers.perform import Performer
+    from karpenter.core.state.cluster import Event, Store
+    from karpenter.core.state.view import NodeClass
+
+
+class PodWishes:
+    """Tells pods on nodes of ours until when they are not disrupted."""
+
+    name = "pod.wishes"
+
+    def __init__(self, store: Store, performer: Performer, clock: Clock) -> None:
+        self._store = store
+        self._performer = performer
+        self._clock = clock
+
+    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the pod that an event is about, if its wish or its start has changed."""
+        pod = event.object
+        if not isinstance(event, Put) or not isinstance(pod, Pod):
+            return
+        if DO_NOT_DISRUPT in pod.metadata.annotations and (
+            not isinstance(before, Pod) or _standing(before) != _standing(pod)
+        ):
+            yield pod.key
+
+    async def reconcile(self, key: str) -> float | None:
+        """Look at one pod."""
+        pod = self._store.pod(key)
+        node = self._store.node(pod.spec.node_name) if pod is not None else None
+        if pod is None or node is None or not self._store.claims_of(node.spec.provider_id):
+            return None
+        due = heed(pod, self._clock.now())
+        await self._performer.perform(due.effects)
+        return due.again
+
+
+def _standing(pod: Pod) -> tuple[object, ...]:
+    return pod.metadata.annotations.get(DO_NOT_DISRUPT), pod.spec.node_name, pod.status.start_time

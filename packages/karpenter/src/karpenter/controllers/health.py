@@ -1,0 +1,69 @@
+"""Nodes that are broken: look, ask the core if one is to be replaced, see to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.core.lifecycle.health import repair
+from karpenter.core.state.cluster import Put
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.api.meta import Resource
+    from karpenter.base.clock import Clock
+    from karpenter.cloud.cloudprovider import RepairPolicy
+    from karpenter.controllers.perform import Performer
+    from karpenter.core.state.cluster import Event, Store
+    from karpenter.core.state.view import NodeClass
+
+
+class NodeRepair:
+    """Replaces nodes that have been broken for too long."""
+
+    name = "node.health"
+
+    def __init__(
+        self, store: Store, performer: Performer, clock: Clock, policies: tuple[RepairPolicy, ...]
+    ) -> None:
+        self._store = store
+        self._performer = performer
+        self._clock = clock
+        self._policies = policies
+
+    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+        """
+        Return the nodes whose conditions an event has changed, or whose claim it has made known.
+
+        That a node still lives is no news. That it is broken may be known before whose machine it is.
+        """
+        item = event.object
+        if not isinstance(event, Put):
+            return
+        if isinstance(item, Node):
+            assert before is None or isinstance(before, Node)
+            if before is None or _conditions(before) != _conditions(item):
+                yield item.name
+        elif isinstance(item, NodeClaim):
+            assert before is None or isinstance(before, NodeClaim)
+            if before is None or before.status.provider_id != item.status.provider_id:
+                for node in self._store.nodes_of(item.status.provider_id):
+                    yield node.name
+
+    async def reconcile(self, key: str) -> float | None:
+        """Look at one node."""
+        node = self._store.node(key)
+        if node is None:
+            return None
+        claims = self._store.claims_of(node.spec.provider_id)
+        view, now = self._store.view(), self._clock.now()
+        pods = view.pods_by_node.get(node.name, ())
+        due = repair(node, claims, view.nodes.values(), self._policies, now, pods=pods)
+        await self._performer.perform(due.effects)
+        return due.again
+
+
+def _conditions(node: Node) -> list[tuple[str, str, object]]:
+    return [(each.type, each.status, each.last_transition_time) for each in node.status.conditions]

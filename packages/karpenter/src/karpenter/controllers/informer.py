@@ -1,0 +1,136 @@
+"""
+What the operator sees: one watch per kind, all feeding the state.
+
+Which kinds are watched depends on what is switched on: nobody pays for what no decision reads.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from karpenter.api.capacitybuffer import CapacityBuffer
+from karpenter.api.cluster import Namespace, PodDisruptionBudget, Service
+from karpenter.api.dra import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodeoverlay import NodeOverlay
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod, PodTemplate
+from karpenter.api.storage import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from karpenter.api.wire import to_plain
+from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
+from karpenter.core.state.cluster import Gone, Put
+from karpenter.core.state.view import NodeClass
+from karpenter.kube.informer import Informer, Seen
+from karpenter.kube.target import target_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from random import Random
+
+    from karpenter.api.meta import Resource
+    from karpenter.base.tasks import Supervisor
+    from karpenter.core.state.cluster import Store
+    from karpenter.kube.client import Client, Kind
+    from karpenter.kube.informer import Event
+    from karpenter.kube.target import Plain
+
+ALWAYS: tuple[type[Resource], ...] = (
+    Node,
+    NodeClaim,
+    NodePool,
+    Pod,
+    DaemonSet,
+    Namespace,
+    PodDisruptionBudget,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    CSINode,
+    VolumeAttachment,
+)
+FOR_SPREAD: tuple[type[Resource], ...] = (Service, ReplicationController, ReplicaSet, StatefulSet)
+FOR_BUFFERS: tuple[type[Resource], ...] = (CapacityBuffer, PodTemplate, Deployment, ReplicaSet, StatefulSet)
+FOR_DEVICES: tuple[type[Resource], ...] = (ResourceSlice, ResourceClaim, ResourceClaimTemplate, DeviceClass)
+FOR_SURGE: tuple[type[Resource], ...] = (Deployment, ReplicaSet)
+FOR_OVERLAYS: tuple[type[Resource], ...] = (NodeOverlay,)
+
+
+class Watches:
+    """One informer per kind, and the state that they feed."""
+
+    def __init__(
+        self,
+        client: Client,
+        store: Store,
+        *,
+        kinds: Iterable[type[Resource]],
+        classes: Mapping[tuple[str, str], Kind[Any]],
+        chance: Random,
+    ) -> None:
+        """`classes` says how the node classes of each group and kind are read."""
+        self._store = store
+        self._informers: dict[str, Informer[Any]] = {}
+        for kind in dict.fromkeys(kinds):
+            self._informers[kind.kind] = Informer(client, kind, chance=chance)
+        for (group, name), target in classes.items():
+            self._informers[name] = Informer(
+                client, target, narrow=partial(node_class, group=group, kind=name), chance=chance
+            )
+
+    def start(self, supervisor: Supervisor) -> None:
+        """Begin to follow every kind."""
+        for name, informer in self._informers.items():
+            informer.subscribe(self._take_in)
+            supervisor.start(f"informer/{name}", informer.run)
+
+    async def wait_synced(self) -> None:
+        """Wait until everything was listed once; from then on the state is complete."""
+        for informer in self._informers.values():
+            await informer.wait_synced()
+        self._store.complete = True
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything was listed once."""
+        return all(informer.synced for informer in self._informers.values())
+
+    def observe(self, kind: Kind[Any], item: Any) -> None:
+        """Take in the server's reply to a write of our own, so that nobody waits for the watch to say it."""
+        informer = self._informers.get(target_of(kind).kind)
+        if informer is not None:
+            informer.observe(item)
+
+    def _take_in(self, event: Event[Any]) -> None:
+        self._store.apply(Put(event.object) if isinstance(event, Seen) else Gone(event.object))
+
+
+def node_class(item: Any, group: str, kind: str) -> NodeClass:
+    """Return as much of any provider's node class as the core needs, from a struct or from plain data."""
+    plain: Plain = item if isinstance(item, dict) else to_plain(item)
+    meta = plain.get("metadata", {})
+    ready = _ready(plain.get("status", {}).get("conditions") or [])
+    if not isinstance(item, dict):
+        ready = _ready([{"status": "Unknown", **to_plain(each)} for each in item.status.conditions])
+    status = ready.get("status", "Unknown")
+    return NodeClass(
+        group=group,
+        kind=kind,
+        name=meta.get("name", ""),
+        ready=None if status == "Unknown" else status == "True",
+        reason=ready.get("reason", ""),
+        message=ready.get("message", ""),
+        deleting="deletionTimestamp" in meta,
+        generation=meta.get("generation", 0),
+    )
+
+
+def _ready(conditions: list[Plain]) -> Plain:
+    return next((each for each in conditions if each.get("type") == "Ready"), {})

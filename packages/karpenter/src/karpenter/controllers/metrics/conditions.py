@@ -1,0 +1,176 @@
+"""
+Conditions of our objects as metrics and Events tell of them: how they stand, since when, and each change.
+
+A change counts when both its sides were seen; what an object says when it is first seen, after a start of
+ours, is no news.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from karpenter.api.capacitybuffer import CapacityBuffer
+from karpenter.api.labels import INITIALIZED, NODEPOOL, TERMINATION_FINALIZER
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import NodePool
+from karpenter.core.events import condition_changed, finalized
+from karpenter.core.state.cluster import Put
+from karpenter.telemetry.metrics import conditions as declared
+from karpenter.telemetry.metrics.store import full_label
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from karpenter.api.meta import Resource
+    from karpenter.base.clock import Clock
+    from karpenter.core.effects import Announce
+    from karpenter.core.state.cluster import Event
+    from karpenter.core.state.view import NodeClass
+    from karpenter.telemetry.metrics import Metrics
+    from karpenter.telemetry.metrics.table.conditions import ConditionMetrics
+
+_METRICS: Final[Mapping[type[Resource], ConditionMetrics]] = {
+    NodeClaim: declared.NODECLAIM,
+    NodePool: declared.NODEPOOL,
+    Node: declared.NODE,
+    CapacityBuffer: declared.CAPACITYBUFFER,
+}
+_KINDS: Final = {kind.kind: kind for kind in _METRICS}
+_FROM_LABELS: Final[Mapping[type[Resource], tuple[str, ...]]] = {
+    NodeClaim: (NODEPOOL,),
+    Node: (NODEPOOL, INITIALIZED),
+}
+"""Labels of an object that its metrics carry, beside those that name its node class."""
+
+Row: TypeAlias = "tuple[float, dict[str, str]]"
+
+
+class ConditionGauges:
+    """Shows the conditions of every object of ours, and tells when they change."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        clock: Clock,
+        *,
+        class_labels: Iterable[str],
+        announce: Callable[[Announce], object],
+    ) -> None:
+        """`class_labels` are the labels by which claims and nodes name their class."""
+        self._metrics = metrics
+        self._clock = clock
+        self._class_labels = tuple(class_labels)
+        self._announce = announce
+        self._there: dict[tuple[str, str], Any] = {}
+        self._changed: set[tuple[str, str]] = set()
+        metrics.before_reading(self.refresh)
+
+    def hear(self, event: Event, before: Resource | NodeClass | None) -> None:
+        """Take note of an object, and of what has changed about it."""
+        item: Any = event.object
+        if type(item) not in _METRICS:
+            return
+        key = (item.kind, item.key)
+        self._changed.add(key)
+        if isinstance(event, Put):
+            self._there[key] = item
+            if before is not None:
+                self._compare(before, item)
+        else:
+            self._there.pop(key, None)
+            self._gone(item)
+
+    def refresh(self) -> Iterator[None]:
+        """Bring the gauges up to date, object by object."""
+        changed, self._changed = self._changed, set()
+        for key in changed:
+            item = self._there.get(key)
+            self._publish(key, item, "count", _counts)
+            self._publish(key, item, "current_status", _since)
+            self._publish(key, item, "termination_current_time", _leaving_since)
+            yield
+
+    def _compare(self, before: Any, item: Any) -> None:
+        held = {each.type: each for each in before.status.conditions}
+        for each in item.status.conditions:
+            old = held.get(each.type)
+            if old is not None and old.status == each.status:
+                continue
+            for metrics, extra in self._metrics_of(item):
+                self._metrics[metrics.transitions].add(
+                    type=each.type, status=each.status, reason=each.reason, **extra
+                )
+                if old is not None and old.last_transition_time and each.last_transition_time:
+                    took = (each.last_transition_time - old.last_transition_time).total_seconds()
+                    self._metrics[metrics.transition].observe(
+                        max(0.0, took), type=each.type, status=old.status, **extra
+                    )
+            if old is not None or each.status == "True":  # that something does not hold at birth is no news
+                self._announce(condition_changed(item, old.status if old is not None else "", each))
+        if _is_held(before) and not _is_held(item):
+            self._announce(finalized(item, TERMINATION_FINALIZER))
+
+    def _gone(self, item: Any) -> None:
+        asked = item.metadata.deletion_timestamp
+        if asked is None:
+            return
+        if _is_held(item):
+            self._announce(finalized(item, TERMINATION_FINALIZER))
+        took = max(0.0, (self._clock.now() - asked).total_seconds())
+        for metrics, extra in self._metrics_of(item):
+            self._metrics[metrics.termination_duration].observe(took, **extra)
+
+    def _publish(
+        self,
+        key: tuple[str, str],
+        item: Any,
+        which: str,
+        rows: Callable[[Any], list[Row]],
+    ) -> None:
+        found = rows(item) if item is not None else []
+        for metrics, extra in self._metrics_of(item, _KINDS[key[0]]):
+            self._metrics[getattr(metrics, which)].publish(key, [(v, {**k, **extra}) for v, k in found])
+
+    def _metrics_of(
+        self, item: Any, kind: type[Resource] | None = None
+    ) -> tuple[tuple[ConditionMetrics, dict[str, str]], ...]:
+        """Return the metrics of an object's kind and those of all kinds, with the labels of each."""
+        kind = kind or type(item)
+        group = kind.api_version.rpartition("/")[0]
+        own: dict[str, str] = {}
+        if item is not None and kind in _FROM_LABELS:
+            labels = item.metadata.labels
+            own = {full_label(key): labels.get(key, "") for key in (*self._class_labels, *_FROM_LABELS[kind])}
+        return (_METRICS[kind], own), (declared.EVERY_KIND, {"kind": kind.kind, "group": group})
+
+
+def _place(item: Any) -> dict[str, str]:
+    return {"namespace": item.namespace, "name": item.name}
+
+
+def _said(item: Any, each: Any) -> dict[str, str]:
+    return {**_place(item), "type": each.type, "status": each.status, "reason": each.reason}
+
+
+def _counts(item: Any) -> list[Row]:
+    return [(1.0, _said(item, each)) for each in item.status.conditions]
+
+
+def _since(item: Any) -> list[Row]:
+    return [
+        (each.last_transition_time.timestamp(), _said(item, each))
+        for each in item.status.conditions
+        if each.last_transition_time is not None
+    ]
+
+
+def _leaving_since(item: Any) -> list[Row]:
+    asked = item.metadata.deletion_timestamp
+    return [(asked.timestamp(), _place(item))] if asked is not None else []
+
+
+def _is_held(item: Any) -> bool:
+    """Whether an object is on its way out and waits for its machine."""
+    leaving = item.metadata.deletion_timestamp is not None
+    return leaving and TERMINATION_FINALIZER in item.metadata.finalizers

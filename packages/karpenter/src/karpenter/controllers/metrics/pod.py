@@ -1,0 +1,210 @@
+"""
+Pods as metrics show them: where each stands. How long they wait is in :mod:`.waits`.
+
+How long pods wait: for our decision, for a node, and for their start.
+
+A pod counts from when it is first seen waiting: one that we first see when it runs has not waited before our
+eyes. Times are the pod's own, and ours where we were the first to know. What is known of a pod is forgotten
+once it runs, ends or is gone.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.api.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ZONE
+from karpenter.api.node import Node
+from karpenter.api.pod import Pod
+from karpenter.core.state.cluster import Put
+from karpenter.core.state.pod import is_finished, is_ready
+from karpenter.core.state.view import is_true
+from karpenter.telemetry.metrics import pods as declared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karpenter.api.meta import Resource
+    from karpenter.base.clock import Clock
+    from karpenter.core.provisioning.provisioner import Decision
+    from karpenter.core.state.cluster import Event, Store
+    from karpenter.core.state.view import NodeClass
+    from karpenter.telemetry.metrics import Age, Declared, Metrics
+
+
+_PODS_AT_A_TIME: Final = 20
+
+
+class PodGauges:
+    """Shows every pod; only what has changed since the last reading is worked out anew."""
+
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._changed: set[str] = set()
+        self._changed_nodes: set[str] = set()
+        metrics.before_reading(self.refresh)
+
+    def hear(self, event: Event, before: Resource | NodeClass | None) -> None:
+        """Take note of pods that have changed, or whose node has."""
+        item = event.object
+        if isinstance(item, Pod):
+            self._changed.add(item.key)
+        elif isinstance(item, Node) and (
+            not isinstance(before, Node) or before.metadata.labels != item.metadata.labels
+        ):
+            self._changed_nodes.add(item.name)
+
+    def refresh(self) -> Iterator[None]:
+        """Bring the gauge up to date, some pods at a time."""
+        view, gauge = self._store.view(), self._metrics[declared.STATE]
+        for name in self._changed_nodes:
+            self._changed.update(pod.key for pod in view.pods_by_node.get(name, ()))
+        self._changed_nodes.clear()
+        changed, self._changed = self._changed, set()
+        for number, key in enumerate(changed):
+            if number % _PODS_AT_A_TIME == 0:
+                yield
+            pod = view.pods.get(key)
+            if pod is None:
+                gauge.retract(key)
+            else:
+                gauge.publish(key, [(1.0, _labels(pod, view.nodes.get(pod.spec.node_name)))])
+
+
+def _labels(pod: Pod, node: Node | None) -> dict[str, str]:
+    labels = node.metadata.labels if node is not None else {}
+    return {
+        "name": pod.name,
+        "namespace": pod.namespace,
+        "owner": _owner(pod),
+        "node": pod.spec.node_name,
+        "scheduled": "true" if pod.spec.node_name else "false",
+        "nodepool": labels.get(NODEPOOL, ""),
+        "zone": labels.get(ZONE, ""),
+        "arch": labels.get(ARCH, ""),
+        "capacity_type": labels.get(CAPACITY_TYPE, ""),
+        "instance_type": labels.get(INSTANCE_TYPE, ""),
+        "phase": pod.status.phase,
+        "ready": "true" if is_ready(pod) else "false",
+        "managed": "true" if NODEPOOL in labels else "false",
+    }
+
+
+def _owner(pod: Pod) -> str:
+    """Return the path of what a pod belongs to, on the API server."""
+    for owner in pod.metadata.owner_references:
+        return f"/apis/{owner.api_version}/namespaces/{pod.namespace}/{owner.kind.lower()}s/{owner.name}"
+    return ""
+
+
+_GAUGES: tuple[Declared[Age], ...] = (
+    declared.UNSTARTED_TIME,
+    declared.UNBOUND_TIME,
+    declared.PROVISIONING_UNSTARTED_TIME,
+    declared.PROVISIONING_UNBOUND_TIME,
+    declared.UNDECIDED_TIME,
+)
+
+
+class Wait(msgspec.Struct):
+    """One pod that waits."""
+
+    born: datetime
+    bound: bool = False
+    asked: datetime | None = None
+    """When we first looked for a place for it."""
+
+    decided: bool = False
+    placed: datetime | None = None
+    """When it was first found that it can have a place, in a pool whose machines become nodes."""
+
+
+class PodWaits:
+    """Times pods that wait."""
+
+    def __init__(self, store: Store, metrics: Metrics, clock: Clock) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._clock = clock
+        self._waits: dict[str, Wait] = {}
+        self._shown: set[str] = set()
+        metrics.before_reading(self.refresh)
+
+    def hear(self, event: Event, before: Resource | NodeClass | None) -> None:
+        """Follow one pod from its first sight to its start."""
+        del before
+        pod = event.object
+        if not isinstance(pod, Pod):
+            return
+        if not isinstance(event, Put) or is_finished(pod):
+            self._waits.pop(pod.key, None)
+            return
+        wait = self._waits.get(pod.key)
+        if wait is None:
+            if pod.status.phase != "Pending" or is_ready(pod):
+                return
+            born = pod.metadata.creation_timestamp or self._clock.now()
+            wait = self._waits[pod.key] = Wait(born, bound=bool(pod.spec.node_name))
+        wait.asked = wait.asked or self._store.first_seen(pod.key)
+        if pod.spec.node_name and not wait.bound:
+            wait.bound = True
+            self._bound(wait, _since(pod, "PodScheduled") or self._clock.now())
+        if is_ready(pod):
+            self._started(wait, _since(pod, "Ready") or self._clock.now())
+            del self._waits[pod.key]
+
+    def decided(self, decision: Decision) -> None:
+        """Take note of which pods have a place now."""
+        now = self._clock.now()
+        for key in (*decision.places, *decision.refused):
+            wait = self._waits.get(key)
+            if wait is None or wait.bound:
+                continue
+            if not wait.decided:
+                wait.decided = True
+                self._metrics[declared.DECISION_DURATION].observe(_seconds(wait.asked or now, now))
+            if key in decision.refused:
+                wait.placed = None
+            elif wait.placed is None and self._is_healthy(decision.places[key]):
+                wait.placed = now
+
+    def refresh(self) -> None:
+        """Show how long everything that waits has waited so far."""
+        for key in self._shown - self._waits.keys():
+            for gauge in _GAUGES:
+                self._metrics[gauge].retract(key)
+        self._shown = set(self._waits)
+        for key, wait in self._waits.items():
+            undecided = wait.asked if not wait.decided and not wait.bound else None
+            unbound, placed_unbound = (None, None) if wait.bound else (wait.born, wait.placed)
+            starts = (wait.born, unbound, wait.placed, placed_unbound, undecided)
+            namespace, _, name = key.rpartition("/")
+            labels = {"name": name, "namespace": namespace}
+            for gauge, start in zip(_GAUGES, starts, strict=True):
+                rows = [(start.timestamp(), labels)] if start is not None else []
+                self._metrics[gauge].publish(key, rows)
+
+    def _is_healthy(self, pool: str) -> bool:
+        found = self._store.pool(pool)
+        return found is None or is_true(found.status.conditions, "NodeRegistrationHealthy")
+
+    def _bound(self, wait: Wait, when: datetime) -> None:
+        self._metrics[declared.BOUND_DURATION].observe(_seconds(wait.born, when))
+        if wait.placed is not None:
+            self._metrics[declared.PROVISIONING_BOUND_DURATION].observe(_seconds(wait.placed, when))
+
+    def _started(self, wait: Wait, when: datetime) -> None:
+        self._metrics[declared.STARTUP_DURATION].observe(_seconds(wait.born, when))
+        if wait.placed is not None:
+            self._metrics[declared.PROVISIONING_STARTUP_DURATION].observe(_seconds(wait.placed, when))
+
+
+def _seconds(start: datetime, end: datetime) -> float:
+    return max(0.0, (end - start).total_seconds())
+
+
+def _since(pod: Pod, kind: str) -> datetime | None:
+    return next((c.last_transition_time for c in pod.status.conditions if c.type == kind), None)

@@ -1,0 +1,107 @@
+"""How controllers do: their steps, how long they take and how they end, and what waits for them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from karpenter.telemetry.metrics import runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from karpenter.base.queue import WorkQueue
+    from karpenter.kube.transport import Request
+    from karpenter.telemetry.metrics import Metrics
+
+SUCCESS: Final = "success"
+REQUEUE: Final = "requeue"
+REQUEUE_AFTER: Final = "requeue_after"
+ERROR: Final = "error"
+
+
+class Ending:
+    """How one step of a controller ended; whoever takes the step says so."""
+
+    def __init__(self) -> None:
+        self.result = ERROR
+
+
+class Gauger:
+    """Keeps count of what one controller does."""
+
+    def __init__(
+        self, metrics: Metrics, controller: str, monotonic: Callable[[], float], workers: int
+    ) -> None:
+        self._metrics = metrics
+        self._controller = controller
+        self._monotonic = monotonic
+        self._names = {"controller": controller, "name": controller}
+        self._under_way: dict[object, float] = {}
+        self._queue: WorkQueue[str] | None = None
+        self._active = metrics[runtime.ACTIVE_WORKERS]
+        self._steps = metrics[runtime.RECONCILES]
+        self._times = metrics[runtime.RECONCILE_TIME]
+        self._works = metrics[runtime.WORKQUEUE_WORK_DURATION]
+        metrics[runtime.MAX_CONCURRENT_RECONCILES].set(float(workers), controller=controller)
+        self._active.set(0.0, controller=controller)
+
+    def watch(self, queue: WorkQueue[str]) -> None:
+        """Keep count of a queue, too."""
+        queue.watcher = self
+        self._queue = queue
+        self._metrics.before_reading(self._refresh)
+
+    @contextmanager
+    def step(self) -> Iterator[Ending]:
+        """Count one step, and let log lines and calls within it say whose they are."""
+        controller, ending, began = self._controller, Ending(), self._monotonic()
+        self._under_way[ending] = began
+        self._active.add(1.0, controller=controller)
+        tokens = structlog.contextvars.bind_contextvars(controller=controller)
+        try:
+            yield ending
+        finally:
+            structlog.contextvars.reset_contextvars(**tokens)
+            del self._under_way[ending]
+            took = self._monotonic() - began
+            self._active.add(-1.0, controller=controller)
+            self._steps.add(controller=controller, result=ending.result)
+            self._times.observe(took, controller=controller)
+            if ending.result == ERROR:
+                self._metrics[runtime.RECONCILE_ERRORS].add(controller=controller)
+            if self._queue is not None:
+                self._works.observe(took, **self._names)
+
+    def added(self) -> None:
+        """Count a key that waits."""
+        self._metrics[runtime.WORKQUEUE_ADDS].add(**self._names)
+
+    def taken(self, waited: float) -> None:
+        """Note how long a key has waited."""
+        self._metrics[runtime.WORKQUEUE_QUEUE_DURATION].observe(waited, **self._names)
+
+    def retried(self) -> None:
+        """Count a key that comes back."""
+        self._metrics[runtime.WORKQUEUE_RETRIES].add(**self._names)
+
+    def _refresh(self) -> None:
+        metrics, names = self._metrics, self._names
+        assert self._queue is not None
+        ages = [self._monotonic() - began for began in self._under_way.values()]
+        metrics[runtime.WORKQUEUE_DEPTH].set(float(len(self._queue)), **names)
+        metrics[runtime.WORKQUEUE_UNFINISHED].set(sum(ages), **names)
+        metrics[runtime.WORKQUEUE_LONGEST].set(max(ages, default=0.0), **names)
+
+
+def note_requests(metrics: Metrics, host: str) -> Callable[[Request, int, float], None]:
+    """Return a listener that counts and times the requests of a client."""
+
+    def note(request: Request, code: int, seconds: float) -> None:
+        answer = str(code) if code else "<error>"
+        metrics[runtime.CLIENT_REQUESTS].add(code=answer, host=host, method=request.method)
+        metrics[runtime.CLIENT_REQUEST_DURATION].observe(seconds, host=host, method=request.method)
+
+    return note

@@ -1,0 +1,54 @@
+"""Overlays: judged together whenever one of them, a pool or a node class has changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from karpenter.api.nodeoverlay import NodeOverlay
+from karpenter.api.nodepool import NodePool
+from karpenter.core.lifecycle.nodeoverlay import PERIOD, judge
+from karpenter.core.state.cluster import Put
+from karpenter.core.state.view import NodeClass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.api.meta import Resource
+    from karpenter.base.clock import Clock
+    from karpenter.controllers.perform import Performer
+    from karpenter.controllers.provider import Catalogs
+    from karpenter.core.state.cluster import Event, Store
+
+ALL: Final = "all"
+"""The only key: overlays are judged together."""
+
+
+class OverlayKeeper:
+    """Keeps what overlays say about themselves up to date."""
+
+    name = "nodeoverlay.controller"
+
+    def __init__(self, store: Store, performer: Performer, catalogs: Catalogs, clock: Clock) -> None:
+        self._store = store
+        self._performer = performer
+        self._catalogs = catalogs
+        self._clock = clock
+
+    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Say whether an event can change how overlays are judged."""
+        item = event.object
+        if isinstance(item, NodePool | NodeOverlay | NodeClass) and (
+            not isinstance(event, Put) or before is None or _generation(before) != _generation(item)
+        ):
+            yield ALL
+
+    async def reconcile(self, key: str) -> float | None:
+        """Judge all overlays."""
+        del key
+        catalog = await self._catalogs.of(self._store.view().pools.values())
+        await self._performer.perform(judge(self._store.view(), catalog, self._clock.now()))
+        return PERIOD
+
+
+def _generation(item: Resource | NodeClass) -> int:
+    return item.generation if isinstance(item, NodeClass) else item.metadata.generation

@@ -1,0 +1,130 @@
+"""Pools: conditions, hashes and registration health as things change; counts every few seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from karpenter.api.labels import NODEPOOL
+from karpenter.api.nodepool import NodePool
+from karpenter.core.lifecycle.nodepool import counted, tend
+from karpenter.core.lifecycle.registrationhealth import NO_HISTORY, is_outdated, noted, recalled
+from karpenter.core.scheduling.build.build import usage
+from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.view import NodeClass, machinery
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.api.labels import LabelRules
+    from karpenter.api.meta import Resource
+    from karpenter.base.clock import Clock
+    from karpenter.base.queue import WorkQueue
+    from karpenter.controllers.perform import Performer
+    from karpenter.core.effects import Outcome
+    from karpenter.core.lifecycle.registrationhealth import History
+    from karpenter.core.state.cluster import Event, Store
+
+COUNTED_EVERY: Final = 5.0
+UNSYNCED: Final = 1.0
+
+
+class Outcomes:
+    """News of machines that became nodes, or did not, by pool."""
+
+    def __init__(self, queue: WorkQueue[str]) -> None:
+        self.queue = queue
+        self._of: dict[str, list[Outcome]] = {}
+
+    def add(self, outcome: Outcome) -> None:
+        """Remember one."""
+        self._of.setdefault(outcome.pool, []).append(outcome)
+        self.queue.add(outcome.pool)
+
+    def first(self, pool: str) -> Outcome | None:
+        """Return the oldest outcome of a pool that was not looked at."""
+        return next(iter(self._of.get(pool, ())), None)
+
+    def done(self, pool: str) -> None:
+        """Forget the oldest outcome of a pool."""
+        left = self._of.pop(pool)[1:]
+        if left:
+            self._of[pool] = left
+
+
+class PoolKeeper:
+    """Keeps what pools say about themselves up to date."""
+
+    name = "nodepool"
+
+    def __init__(
+        self, outcomes: Outcomes, store: Store, performer: Performer, clock: Clock, rules: LabelRules
+    ) -> None:
+        self._outcomes = outcomes
+        self._store = store
+        self._performer = performer
+        self._clock = clock
+        self._rules = rules
+        self._histories: dict[str, History] = {}  # by the uid of the pool
+
+    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the pools that an event is about."""
+        del before
+        item = event.object
+        if isinstance(item, NodePool):
+            yield item.name
+        elif isinstance(item, NodeClass):
+            for pool in self._store.view().pools.values():
+                ref = pool.spec.template.spec.node_class_ref
+                if (ref.group, ref.kind, ref.name) == (item.group, item.kind, item.name):
+                    yield pool.name
+
+    async def reconcile(self, key: str) -> float | None:
+        """Do what is due for one pool."""
+        pool = self._store.pool(key)
+        if pool is not None:
+            await self._tend(pool)
+        while (outcome := self._outcomes.first(key)) is not None:
+            await self._note(key, outcome)
+            self._outcomes.done(key)
+        return None
+
+    async def _tend(self, pool: NodePool) -> None:
+        view, ref = self._store.view(), pool.spec.template.spec.node_class_ref
+        found = view.node_classes.get((ref.group, ref.kind, ref.name))
+        own = [each for each in view.claims.values() if each.metadata.labels.get(NODEPOOL) == pool.name]
+        outdated = found is not None and is_outdated(pool, found)
+        await self._performer.perform(tend(pool, found, own, rules=self._rules, now=self._clock.now()))
+        if outdated:
+            self._histories[pool.metadata.uid] = NO_HISTORY
+
+    async def _note(self, key: str, outcome: Outcome) -> None:
+        pool = self._store.pool(key)
+        if pool is None or pool.metadata.uid != outcome.pool_uid:
+            return
+        history = self._histories.get(outcome.pool_uid) or recalled(pool)
+        after, effects = noted(pool, history, outcome, self._clock.now())
+        await self._performer.perform(effects)
+        self._histories[outcome.pool_uid] = after
+
+
+class PoolCounter:
+    """Tells of every pool what its machines have together."""
+
+    name = "nodepool.counter"
+
+    def __init__(self, store: Store, performer: Performer) -> None:
+        self._store = store
+        self._performer = performer
+        self._counted: tuple[object, ...] = ()
+
+    async def look(self) -> float:
+        """Count, once everything is known: a restart must not tell less than there is."""
+        if not self._store.synced:
+            return UNSYNCED
+        view = self._store.view()
+        if machinery(view) != self._counted:
+            used = usage(state_nodes(view))
+            for pool in view.pools.values():
+                await self._performer.perform(counted(pool, used.get(pool.name, {})))
+            self._counted = machinery(view)
+        return COUNTED_EVERY

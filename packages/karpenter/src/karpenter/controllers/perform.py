@@ -1,0 +1,295 @@
+"""
+Carrying out effects, and nothing else.
+
+Effects are carried out in order; the first that fails ends the rest, and whoever asked looks again later.
+Every reply of the API server goes through the same door as its watches, so that the next decision sees what
+this one did, however late the watch is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol, assert_never
+
+import msgspec
+import structlog
+
+from karpenter.api.kinds import ALL_KINDS
+from karpenter.api.labels import MIN_VALUES_RELAXED, NODEPOOL
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.cloud.errors import (
+    CloudError,
+    InsufficientCapacity,
+    LaunchRefused,
+    MachineNotFound,
+    NodeClassNotReady,
+)
+from karpenter.controllers.controller import LAUNCH, NotYet, answer
+from karpenter.core.effects import (
+    Amend,
+    Announce,
+    Count,
+    CreateClaim,
+    DeleteObject,
+    Evict,
+    Launch,
+    Measure,
+    Nominate,
+    Outcome,
+    Terminate,
+)
+from karpenter.core.lifecycle.launch import Failure, launched, not_launched
+from karpenter.kube import verbs
+from karpenter.kube.errors import Conflict, NotFound
+from karpenter.kube.recorder import Occurrence
+from karpenter.kube.target import target_of
+from karpenter.kube.verbs import MergePatch, Preconditions
+from karpenter.telemetry.metrics import METRICS, Counter, Histogram, Summary, claims
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from karpenter.api.meta import Resource
+    from karpenter.base.clock import Clock
+    from karpenter.cloud.cloudprovider import CloudProvider
+    from karpenter.controllers.informer import Watches
+    from karpenter.core.effects import Effect
+    from karpenter.core.state.cluster import Store
+    from karpenter.kube.client import Client
+    from karpenter.kube.recorder import Recorder
+    from karpenter.telemetry.metrics import Metrics
+
+log = structlog.stdlib.get_logger(__name__)
+
+_STRUCTS: Final[dict[str, type[Resource]]] = {kind.name: kind.struct for kind in ALL_KINDS}
+_DECLARED: Final = {declared.name: declared for declared in METRICS}
+
+
+class Departures(Protocol):
+    """Pods that have to leave."""
+
+    def add(self, eviction: Evict) -> None:
+        """Take care that a pod leaves."""
+        ...
+
+
+class Outcomes(Protocol):
+    """News of machines that became nodes, or did not."""
+
+    def add(self, outcome: Outcome) -> None:
+        """Remember one."""
+        ...
+
+
+class Performer:
+    """Carries out effects."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        watches: Watches,
+        store: Store,
+        cloud: CloudProvider,
+        recorder: Recorder,
+        metrics: Metrics,
+        clock: Clock,
+        departures: Departures,
+        outcomes: Outcomes,
+    ) -> None:
+        self._client = client
+        self._watches = watches
+        self._store = store
+        self._cloud = cloud
+        self._recorder = recorder
+        self._metrics = metrics
+        self._clock = clock
+        self._departures = departures
+        self._outcomes = outcomes
+        self._listeners: list[Callable[[Effect], None]] = []
+
+    def subscribe(self, listener: Callable[[Effect], None]) -> None:
+        """Tell `listener` of every effect that was carried out."""
+        self._listeners.append(listener)
+
+    async def perform(self, effects: Iterable[Effect]) -> None:
+        """
+        Carry out effects, one after the other.
+
+        Raises:
+            KubeError, CloudError, NotYet: the rest was not done; look again later.
+        """
+        for effect in effects:
+            if not await self._perform(effect):
+                return
+
+    async def create_claim(self, effect: CreateClaim) -> NodeClaim:
+        """Create a claim, and return it as the server has named it."""
+        made = await self._client.create(NodeClaim, effect.claim)
+        self._watches.observe(NodeClaim, made)
+        self._metrics[claims.CREATED].add(
+            reason=effect.reason,
+            nodepool=made.metadata.labels.get(NODEPOOL, ""),
+            min_values_relaxed=made.metadata.annotations.get(MIN_VALUES_RELAXED, "false"),
+        )
+        log.info("nodeclaim.created", nodeclaim=made.name, pods=len(effect.pods), because=effect.because)
+        self._tell(effect)
+        return made
+
+    async def _perform(self, effect: Effect) -> bool:  # noqa: C901, PLR0912  one case for every effect
+        """Carry out one effect; return whether it still made sense."""
+        done = True
+        match effect:
+            case CreateClaim():
+                await self.create_claim(effect)
+                return True
+            case DeleteObject():
+                done = await self._delete(effect)
+            case Amend():
+                done = await self._amend(effect)
+            case Evict():
+                self._departures.add(effect)
+            case Launch():
+                await self._launch(effect)
+            case Terminate():
+                await self._terminate(effect)
+            case Nominate():
+                self._store.nominate(effect.node, effect.until)
+            case Announce():
+                self.announce(effect)
+            case Count():
+                self._count(effect)
+            case Measure():
+                self._measure(effect)
+            case Outcome():
+                self._outcomes.add(effect)
+            case _:
+                assert_never(effect)
+        if done:
+            self._tell(effect)
+        return done
+
+    async def _delete(self, effect: DeleteObject) -> bool:
+        target = target_of(_STRUCTS[effect.kind])
+        request = verbs.delete(
+            target,
+            effect.name,
+            namespace=effect.namespace,
+            only_if=Preconditions(uid=effect.uid),
+            grace=effect.grace,
+        )
+        try:
+            response = await self._client.send(request)
+        except NotFound:
+            return True
+        except Conflict:
+            if await self._is_still(effect):
+                raise
+            log.info("object.not_deleted", kind=effect.kind, name=effect.name, because="it is another by now")
+            return True
+        if msgspec.json.decode(response.body, type=_Head).kind == effect.kind:
+            self._watches.observe(target, target.read(response.body))
+        log.info("object.deleted", kind=effect.kind, name=effect.name, because=effect.because)
+        return True
+
+    async def _is_still(self, effect: DeleteObject) -> bool:
+        """Whether an object that could not be deleted is the one that was meant, as the server has it now."""
+        try:
+            found = await self._client.get(_STRUCTS[effect.kind], effect.name, namespace=effect.namespace)
+        except NotFound:
+            return False
+        return found.metadata.uid == effect.uid
+
+    async def _amend(self, effect: Amend) -> bool:
+        kind = _STRUCTS[effect.kind]
+        version = effect.version
+        parts = (("", effect.changes), ("status", {"status": effect.status} if effect.status else {}))
+        for subresource, changes in parts:
+            if not changes:
+                continue
+            try:
+                changed = await self._client.patch(
+                    kind,
+                    effect.name,
+                    MergePatch(changes, version),
+                    namespace=effect.namespace,
+                    subresource=subresource,
+                )
+            except NotFound:
+                return False
+            self._watches.observe(kind, changed)
+            if version:
+                version = changed.metadata.resource_version
+        log.debug("object.amended", kind=effect.kind, name=effect.name, because=effect.because)
+        return True
+
+    async def _launch(self, effect: Launch) -> None:
+        claim = effect.claim
+        try:
+            machine = await answer(self._cloud.launch(claim), within=LAUNCH)
+        except CloudError as error:
+            failure = _failure(error)
+            log.warning("machine.not_launched", nodeclaim=claim.name, error=str(error))
+            await self.perform(not_launched(claim, failure, self._clock.now()))
+            if failure.kind == "other":
+                raise NotYet(f"the machine of claim {claim.name} was not launched: {error}") from error
+            return
+        log.info(
+            "machine.launched",
+            nodeclaim=claim.name,
+            provider_id=machine.provider_id,
+            labels=dict(machine.labels),
+        )
+        await self.perform(launched(claim, machine, self._clock.now()))
+
+    async def _terminate(self, effect: Terminate) -> None:
+        try:
+            await answer(self._cloud.terminate(effect.provider_id))
+        except MachineNotFound:
+            log.info("machine.gone", provider_id=effect.provider_id, because=effect.because)
+            await self.perform(effect.gone)
+        else:
+            await self.perform(effect.going)
+
+    def announce(self, effect: Announce) -> None:
+        """Tell users of something, soon."""
+        self._recorder.publish(
+            Occurrence(
+                about=effect.about,
+                type=effect.type,
+                reason=effect.reason,
+                message=effect.message,
+                same_as=effect.same_as,
+                quiet_for=effect.quiet_for,
+                minor=effect.minor,
+            )
+        )
+
+    def _count(self, effect: Count) -> None:
+        counter = self._metrics[_DECLARED[effect.metric]]
+        assert isinstance(counter, Counter)
+        counter.add(effect.amount, **effect.labels)
+
+    def _measure(self, effect: Measure) -> None:
+        instrument = self._metrics[_DECLARED[effect.metric]]
+        assert isinstance(instrument, Histogram | Summary)
+        instrument.observe(max(effect.value, 0.0), **effect.labels)
+
+    def _tell(self, effect: Effect) -> None:
+        for listener in self._listeners:
+            listener(effect)
+
+
+class _Head(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+def _failure(error: CloudError) -> Failure:
+    match error:
+        case InsufficientCapacity():
+            return Failure(kind="sold out", message=str(error))
+        case NodeClassNotReady():
+            return Failure(kind="class not ready", message=str(error))
+        case LaunchRefused():
+            return Failure(kind="other", reason=error.reason, message=str(error))
+        case _:
+            return Failure(kind="other", message=str(error))

@@ -1,0 +1,79 @@
+"""Nodes that are being deleted: look, ask the core what is due, do it, until the machine is gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.cloud.errors import MachineNotFound
+from karpenter.controllers.controller import answer
+from karpenter.core.lifecycle.conditions import has_finalizer
+from karpenter.core.lifecycle.initialization import is_ready
+from karpenter.core.lifecycle.termination import Leaving, blocking, terminate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.api.meta import Resource
+    from karpenter.base.clock import Clock
+    from karpenter.cloud.cloudprovider import CloudProvider
+    from karpenter.controllers.perform import Performer
+    from karpenter.core.state.cluster import Event, Store
+    from karpenter.core.state.view import NodeClass
+
+
+class NodeTermination:
+    """Brings nodes to their end."""
+
+    name = "node.termination"
+
+    def __init__(self, store: Store, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
+        self._store = store
+        self._performer = performer
+        self._cloud = cloud
+        self._clock = clock
+
+    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the nodes that an event is about and that are being deleted."""
+        del before
+        item = event.object
+        if isinstance(item, Node) and _ends(item):
+            yield item.name
+        elif isinstance(item, NodeClaim):
+            for node in self._store.nodes_of(item.status.provider_id):
+                if _ends(node):
+                    yield node.name
+
+    async def reconcile(self, key: str) -> float | None:
+        """Do what is due for one node."""
+        node = self._store.node(key)
+        if node is None or not _ends(node):
+            return None
+        claims = self._store.claims_of(node.spec.provider_id)
+        gone = await self._is_machine_gone(node)
+        view = self._store.view()
+        pods = view.pods_by_node.get(node.name, ())
+        leaving = Leaving(
+            node=node,
+            claim=claims[0] if len(claims) == 1 else None,
+            pods=pods,
+            attachments=blocking(view.attachments, node.name, pods, view.volume_claims),
+            machine_gone=gone,
+        )
+        due = terminate(leaving, self._clock.now())
+        await self._performer.perform(due.effects)
+        return due.again
+
+    async def _is_machine_gone(self, node: Node) -> bool:
+        if is_ready(node):
+            return False
+        try:
+            await answer(self._cloud.get(node.spec.provider_id))
+        except MachineNotFound:
+            return True
+        return False
+
+
+def _ends(node: Node) -> bool:
+    return node.metadata.deletion_timestamp is not None and has_finalizer(node)

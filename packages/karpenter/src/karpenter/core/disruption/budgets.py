@@ -1,0 +1,258 @@
+"""
+How many nodes of a pool may be disrupted at this moment.
+
+A budget is a ceiling, optionally open only during a schedule window and only
+for some reasons. Every open budget applies at once; the tightest one wins, and
+where none is open nothing is held back. A budget that cannot be understood
+allows nothing, for any reason and at any time, and says why.
+
+Pure: ``now`` is an argument, nodes are counted by the caller, and nothing here
+knows what is being disrupted. Windows are in :mod:`.windows`.
+
+When a budget is open: a schedule that opens it, and how long it stays so.
+
+A window is open from each moment of its schedule, that moment included, until its
+duration has passed, that moment excluded. Openings that overlap run into one another.
+
+Pure: ``now`` is an argument. The grammar of schedules is in :mod:`karpenter.base.cron`,
+what an open budget allows in :mod:`.budgets`.
+
+How many machines of each pool may start to leave now, for which reason.
+
+Counts machines and asks the pool's budgets; taking a machine uses up what it counts for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.base.cron import Schedule, parse_cron
+from karpenter.base.duration import parse_duration, render_duration
+from karpenter.base.pretty import excerpt
+from karpenter.core.state.view import is_true
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.api import nodepool as wire
+    from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.state.statenode import StateNode
+    from karpenter.core.state.view import ClusterView
+
+
+class WindowError(ValueError):
+    """The window cannot be meant; the message is one sentence that says why."""
+
+
+class Window(msgspec.Struct, frozen=True):
+    """Times that come again and again, and how long each lasts."""
+
+    schedule: Schedule
+    duration: timedelta
+
+    def is_open(self, now: datetime) -> bool:
+        """Say whether an opening has begun and not yet ended."""
+        try:
+            since = now.astimezone(UTC) - self.duration
+        except OverflowError:
+            since = datetime.min.replace(tzinfo=UTC)
+        hit = self.schedule.next_after(since)
+        return hit is not None and hit <= now
+
+    def __str__(self) -> str:
+        """Return the window as an operator would say it."""
+        return f"{render_duration(self.duration)} from {self.schedule}"
+
+
+def parse_window(schedule: object, duration: object) -> Window:
+    """
+    Return the window of a schedule and a duration.
+
+    Raises:
+        WindowError: if one is missing, is not understood, or the duration is negative.
+    """
+    if schedule is None:
+        raise WindowError("a duration without a schedule: expected both or neither")
+    if duration is None:
+        raise WindowError("a schedule without a duration: expected both or neither")
+    try:
+        opens, lasts = parse_cron(schedule), parse_duration(duration)
+    except ValueError as error:
+        raise WindowError(str(error)) from None
+    if lasts < timedelta():
+        raise WindowError(f"duration {render_duration(lasts)} is negative: expected zero or more")
+    return Window(opens, lasts)
+
+
+_NODES: Final = re.compile(r"(?P<percent>100|[0-9]{1,2})%|(?P<count>[0-9]{1,18})")
+
+
+class BudgetError(ValueError):
+    """The budget cannot be understood; the message is one sentence that says why."""
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """A ceiling on simultaneous disruption: a node count, or a share of the pool."""
+
+    nodes: int | None = None
+    percent: int | None = None
+    reasons: frozenset[str] = frozenset()
+    """Empty means every reason."""
+
+    window: Window | None = None
+    """None means always."""
+
+    problem: str = ""
+    """Why the budget was not understood, and therefore allows nothing."""
+
+    def ceiling(self, pool_size: int) -> int:
+        """Return how many of `pool_size` nodes may be disrupted at once; shares round up."""
+        if self.nodes is not None:
+            return self.nodes
+        return -(-pool_size * (self.percent or 0) // 100)
+
+    def covers(self, reason: str, now: datetime) -> bool:
+        """Say whether the budget limits disruption for `reason` at this moment."""
+        if self.reasons and reason not in self.reasons:
+            return False
+        return self.window is None or self.window.is_open(now)
+
+    def __str__(self) -> str:
+        """Return the budget as an operator would say it."""
+        if self.problem:
+            return f"0 nodes ({self.problem})"
+        limit = f"{self.percent}%" if self.nodes is None else f"{self.nodes} nodes"
+        reasons = f" for {', '.join(sorted(self.reasons))}" if self.reasons else ""
+        window = f" during {self.window}" if self.window else ""
+        return f"{limit}{reasons}{window}"
+
+
+def headroom(
+    budgets: Iterable[Budget], *, reason: str, pool_size: int, disrupting: int, now: datetime
+) -> int:
+    """Return how many more nodes may start disrupting for `reason`."""
+    tightest = binding(budgets, reason=reason, pool_size=pool_size, now=now)
+    allowed = pool_size if tightest is None else tightest.ceiling(pool_size)
+    return max(0, allowed - disrupting)
+
+
+def binding(budgets: Iterable[Budget], *, reason: str, pool_size: int, now: datetime) -> Budget | None:
+    """Return the budget that decides, which is the tightest of the open ones; None if none is open."""
+    open_now = [budget for budget in budgets if budget.covers(reason, now)]
+    return min(open_now, key=lambda budget: budget.ceiling(pool_size), default=None)
+
+
+def read_budgets(budgets: Iterable[wire.Budget]) -> tuple[Budget, ...]:
+    """Return the budgets of a pool; one that cannot be understood allows nothing and says why."""
+    return tuple(_read_budget(position, budget) for position, budget in enumerate(budgets))
+
+
+def _read_budget(position: int, budget: wire.Budget) -> Budget:
+    try:
+        return parse_budget(budget)
+    except BudgetError as error:
+        return Budget(nodes=0, problem=f"budgets[{position}]: {error}")
+
+
+def parse_budget(budget: wire.Budget) -> Budget:
+    """
+    Return the budget that its wire form stands for.
+
+    Raises:
+        BudgetError: naming the field, the value and what is allowed.
+    """
+    match = _NODES.fullmatch(budget.nodes)
+    if match is None:
+        raise BudgetError(
+            f"nodes {excerpt(budget.nodes)}: expected a count such as 5, or a share from 0% to 100%"
+        )
+    return Budget(
+        nodes=int(match["count"]) if match["count"] else None,
+        percent=int(match["percent"]) if match["percent"] else None,
+        reasons=frozenset(budget.reasons),
+        window=_parse_window(budget),
+    )
+
+
+def _parse_window(budget: wire.Budget) -> Window | None:
+    if budget.schedule is None and budget.duration is None:
+        return None
+    try:
+        return parse_window(budget.schedule, budget.duration)
+    except WindowError as error:
+        raise BudgetError(str(error)) from None
+
+
+class Headroom:
+    """What the budgets of every pool leave for one reason."""
+
+    def __init__(self, nodes: Iterable[StateNode], view: ClusterView, reason: str, now: datetime) -> None:
+        self.reason = reason
+        nodes = tuple(nodes)
+        size, leaving = strength(nodes)
+        self._going = Counter(node.pool for node in nodes if node.is_leaving)
+        self._replaced = Counter(node.pool for node in nodes if node.is_being_replaced)
+        self._left: dict[str, int] = {}
+        self._binding: dict[str, str] = {}
+        for name, pool in view.pools.items():
+            budgets = read_budgets(pool.spec.disruption.budgets)
+            count = size.get(name, 0)
+            self._left[name] = headroom(
+                budgets, reason=reason, pool_size=count, disrupting=leaving.get(name, 0), now=now
+            )
+            tightest = binding(budgets, reason=reason, pool_size=count, now=now)
+            self._binding[name] = str(tightest) if tightest is not None else "none"
+
+    def allows(self, candidate: Candidate) -> bool:
+        """Return whether one more machine of the candidate's pool may go."""
+        return self._left.get(candidate.pool.name, 0) > 0
+
+    def take(self, candidate: Candidate) -> None:
+        """Use up one."""
+        self._left[candidate.pool.name] -= 1
+
+    def within(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """Return as many of the candidates as may go together, the first ones first."""
+        left = dict(self._left)
+        found = []
+        for candidate in candidates:
+            if left.get(candidate.pool.name, 0) > 0:
+                left[candidate.pool.name] -= 1
+                found.append(candidate)
+        return found
+
+    def going(self, pool: str) -> int:
+        """Return how many machines of a pool are on their way out and still there."""
+        return self._going[pool]
+
+    def replaced(self, pool: str) -> int:
+        """Return how many of those wait for what replaces them."""
+        return self._replaced[pool]
+
+    def obstacle(self, candidate: Candidate) -> str:
+        """Return what a budget says about a candidate that it holds."""
+        pool = candidate.pool.name
+        budget = self._binding[pool]
+        return f"the disruption budget of NodePool {pool} ({budget}) allows no more for {self.reason}"
+
+
+def strength(nodes: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return how many machines each pool has, and how many of them use up its budgets already."""
+    size: dict[str, int] = {}
+    leaving: dict[str, int] = {}
+    for node in nodes:
+        if not node.pool or not node.is_initialized or _is_gone(node):
+            continue
+        size[node.pool] = size.get(node.pool, 0) + 1
+        if node.is_leaving or not node.is_ready:
+            leaving[node.pool] = leaving.get(node.pool, 0) + 1
+    return size, leaving
+
+
+def _is_gone(node: StateNode) -> bool:
+    return node.claim is not None and is_true(node.claim.status.conditions, "InstanceTerminating")

@@ -1,0 +1,203 @@
+"""
+Which machines could go, and what holds the others: asked of every machine, in one order.
+
+Some obstacles hold against every reason (a machine that is not complete, a pod that must
+not be disturbed); drift alone may override pods when the claim has a grace period. What a
+machine is worth, and what emptying it costs, is worked out here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod
+from karpenter.core.disruption.command import Kept
+from karpenter.core.disruption.cost import moving_cost, price_of
+from karpenter.core.disruption.surge import surging as surging_pods
+from karpenter.core.lifecycle.disruption_conditions import (
+    consolidate_after,
+    drift_reason,
+    is_consolidatable,
+    quiet_until,
+)
+from karpenter.core.scheduling.build.pods import can_move
+from karpenter.core.state.pod import is_active, protection, runs_again
+from karpenter.core.state.statenode import StateNode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.state.pdb import Guards
+    from karpenter.core.state.view import ClusterView
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine that could go."""
+
+    node: StateNode
+    pool: NodePool
+    price: float | None
+    pods: tuple[Pod, ...]
+    """The pods that would run again elsewhere."""
+
+    movable: tuple[Pod, ...]
+    """Those of them that can be evicted in the end; only these need a place."""
+
+    cost: float
+    """What emptying it costs; 1 means that nothing is lost."""
+
+    surging: frozenset[str] = frozenset()
+    """Keys of pods whose successors start before they go."""
+
+    drift: str = ""
+    quiet: str = ""
+    """Why it is too early to consolidate it."""
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    @property
+    def claim(self) -> NodeClaim:
+        """The claim behind it."""
+        assert self.node.claim is not None
+        return self.node.claim
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is lost when it goes."""
+        return self.cost <= 1.0
+
+    @property
+    def worth(self) -> float:
+        """What going saves, per cost of emptying it."""
+        return (self.price or 0.0) / self.cost
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True):
+    """Every managed machine: those that could go, and those that are held."""
+
+    candidates: tuple[Candidate, ...]
+    eventual: tuple[Candidate, ...]
+    """Machines that only drift may take, because pods hold them against everything else."""
+
+    held: Mapping[str, Kept]
+
+
+def survey(
+    nodes: Iterable[StateNode],
+    view: ClusterView,
+    catalog: Catalog,
+    guards: Guards,
+    now: datetime,
+    *,
+    nominated: frozenset[str] = frozenset(),
+    surge: bool = False,
+) -> Survey:
+    """
+    Return what could go now.
+
+    `nominated` machines are promised to pods that wait; with `surge` successors start before pods go, where
+    they can.
+    """
+    candidates, eventual, held = [], [], {}
+    for node in nodes:
+        if not node.is_managed:
+            continue
+        succeeded = surging_pods(node.pods, view, guards, now) if surge else frozenset()
+        found = _candidate(node, view, catalog, guards, now, surging=succeeded)
+        obstacle = _machine_obstacle(node, view, catalog, nominated)
+        pods = _pod_obstacle(node, guards, now, succeeded) if not obstacle else None
+        if found is None or obstacle is not None or pods is not None:
+            code, message = obstacle or pods or ("NodePoolNotFound", "its NodePool does not exist")
+            price = price_of(node, catalog)
+            held[node.name] = Kept(node=node.name, code=code, message=message, hourly=price or 0.0)
+            has_grace = node.claim is not None and node.claim.spec.termination_grace_period is not None
+            if found is not None and obstacle is None and has_grace:
+                eventual.append(found)
+        else:
+            candidates.append(found)
+    return Survey(candidates=tuple(candidates), eventual=tuple(eventual), held=held)
+
+
+def _candidate(
+    node: StateNode,
+    view: ClusterView,
+    catalog: Catalog,
+    guards: Guards,
+    now: datetime,
+    *,
+    surging: frozenset[str],
+) -> Candidate | None:
+    pool = view.pools.get(node.pool)
+    if pool is None or node.claim is None:
+        return None
+    pods = tuple(pod for pod in node.pods if runs_again(pod))
+    return Candidate(
+        node=node,
+        pool=pool,
+        price=price_of(node, catalog),
+        pods=pods,
+        movable=tuple(pod for pod in pods if pod.key in surging or can_move(pod, guards, now)),
+        surging=surging,
+        cost=moving_cost(pods),
+        drift=drift_reason(node.claim, pool, catalog, now),
+        quiet=_quiet(node.claim, pool, now),
+    )
+
+
+def _machine_obstacle(
+    node: StateNode, view: ClusterView, catalog: Catalog, nominated: frozenset[str]
+) -> tuple[str, str] | None:
+    """Return the first thing about the machine itself that holds it."""
+    checks = (
+        (node.is_leaving, "Deleting", "the node is being deleted already"),
+        (node.node is None, "NoNode", "the machine has not joined the cluster yet"),
+        (not node.is_initialized, "NotInitialized", "the node is not initialized yet"),
+        (node.name in nominated, "Nominated", "the node is promised to a pending pod"),
+        (
+            node.annotations.get(DO_NOT_DISRUPT) == "true",
+            "NodeDoNotDisrupt",
+            f"the node has the annotation {DO_NOT_DISRUPT}=true",
+        ),
+        (NODEPOOL not in node.labels, "NodePoolLabelMissing", f"the node has no label {NODEPOOL}"),
+        (node.pool not in view.pools, "NodePoolNotFound", f"NodePool {node.pool} does not exist"),
+        (
+            not catalog.types_of(node.pool),
+            "NoInstanceTypes",
+            f"it is not known which instance types NodePool {node.pool} may use",
+        ),
+    )
+    return next(((code, message) for holds, code, message in checks if holds), None)
+
+
+def _pod_obstacle(
+    node: StateNode, guards: Guards, now: datetime, surging: frozenset[str]
+) -> tuple[str, str] | None:
+    for pod in node.pods:
+        if is_active(pod) and (reason := protection(pod, now)):
+            return "PodDoNotDisrupt", f"pod {pod.key} must not be disrupted: {reason}"
+    for pod in node.pods:
+        if pod.key not in surging and (obstacle := guards.obstacle(pod, now)):
+            return "PodDisruptionBudget", obstacle
+    return None
+
+
+def _quiet(claim: NodeClaim, pool: NodePool, now: datetime) -> str:
+    if consolidate_after(pool) is None:
+        return f"NodePool {pool.name} has consolidateAfter {pool.spec.disruption.consolidate_after}"
+    if is_consolidatable(claim, pool, now):
+        return ""
+    until = quiet_until(claim, pool)
+    wait = pool.spec.disruption.consolidate_after
+    ends = f", which ends at {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else ""
+    return f"the node is not consolidatable yet: consolidateAfter of its pool is {wait}{ends}"

@@ -1,0 +1,336 @@
+"""
+Whether a saving is worth the trouble: what a command saves must pay for what it moves.
+
+Moving has a price: every pod that is evicted costs something, and while a replacement starts,
+both machines are paid. A command that does not earn that back within the payback time is left
+alone, so a steady cluster is not stirred for cents. Where savings have turned out to be
+short-lived (:mod:`.lives`), an eviction costs more, measured by what a pod costs there: it buys less.
+Least lasting is room that is given up, for it is soon bought again; machines that are exchanged for
+cheaper ones stay cheaper while a pool grows. Where machines are made to empty by themselves, waiting for that
+is cheaper than an eviction.
+
+And a command that would undo an earlier one is refused: machines of a kind that went come back
+in place of machines of the kind that replaced them, for the same workloads.
+
+How long savings last: learned from when machines had to be bought again.
+
+Where load comes and goes with the day, room that is given up in the evening is bought back in
+the morning, and many of the pods that are moved for it would soon have left by themselves. There a saving
+is worth less than where nothing ever comes back. So the life of a saving is observed: it ends when its
+pool buys machines for pods that wait. Savings that still last count for as long as they have lasted.
+
+Nothing is concluded from a few of them: until enough have ended, a saving is taken to last.
+
+Whether a command had the effect that was planned: did its pods land where they were meant to?
+
+Pods that are evicted come back under other names, so they are counted by their workload and node.
+A pool whose pods keep landing elsewhere rests from savings for a while, longer each time: what
+decides there is not what was simulated, and moving more pods would be churn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from karpenter.core.state.pod import is_active
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from karpenter.api.pod import Pod
+    from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.disruption.command import Command
+    from karpenter.core.state.view import ClusterView
+
+
+LASTING: Final = timedelta(days=20)
+"""How long a saving is taken to last where nothing else is known, and at most."""
+
+SHORTEST: Final = timedelta(hours=8)
+"""The least that a saving is taken to last: load that follows the day comes back after about as long."""
+
+_ENOUGH: Final = 5
+"""So many savings must have ended before anything is learned."""
+
+_MEMORY: Final = timedelta(days=2)
+
+
+class Life(msgspec.Struct, frozen=True, kw_only=True):
+    """A saving in a pool, from when it was made until the pool grew again."""
+
+    pool: str
+    since: datetime
+    until: datetime | None = None
+    """None while it lasts."""
+
+    def lasted(self, now: datetime) -> timedelta:
+        """Return for how long it has lasted by now."""
+        return (self.until or now) - self.since
+
+
+Lives = tuple[Life, ...]
+
+
+def saved(lives: Lives, pools: Iterable[str], now: datetime) -> Lives:
+    """Return what is known once something was saved in some pools."""
+    recent = (each for each in lives if now - each.since < _MEMORY)
+    return (*recent, *(Life(pool=pool, since=now) for pool in sorted(set(pools))))
+
+
+def grown(lives: Lives, pools: AbstractSet[str], now: datetime) -> Lives:
+    """Return what is known once some pools have bought machines for pods that wait."""
+    return tuple(
+        msgspec.structs.replace(each, until=now) if each.until is None and each.pool in pools else each
+        for each in lives
+    )
+
+
+def expected_lives(lives: Lives, now: datetime) -> dict[str, timedelta]:
+    """Return how long a saving is expected to last, by pool, where that has been learned."""
+    found = {}
+    for pool in sorted({each.pool for each in lives}):
+        mine = [each for each in lives if each.pool == pool]
+        ended = sum(each.until is not None for each in mine)
+        if ended >= _ENOUGH:
+            whole = sum((each.lasted(now) for each in mine), timedelta())
+            found[pool] = min(max(whole / ended, SHORTEST), LASTING)
+    return found
+
+
+_HOUR: Final = timedelta(hours=1)
+
+
+class Share(NamedTuple):
+    """What must be saved per pod for a short while, where the average price of a pod is 1."""
+
+    given_up: float
+    """Where a machine goes for good."""
+
+    exchanged: float
+    """Where others are bought instead."""
+
+
+USUAL: Final = Share(given_up=0.7, exchanged=0.5)
+PATIENT: Final = Share(given_up=1.4, exchanged=0.7)
+"""Where machines empty by themselves, and waiting costs little."""
+
+Machines = frozenset[tuple[str, str, str]]
+"""Instance type, zone and capacity type."""
+
+
+class Payback(msgspec.Struct, frozen=True, kw_only=True):
+    """What moving costs, and how soon a saving must have earned it back."""
+
+    within: timedelta = timedelta(hours=1)
+    """Zero switches the question off."""
+
+    eviction_price: float = 0.001
+    """What evicting an ordinary pod is taken to cost."""
+
+    start_up: timedelta = timedelta(minutes=2)
+    """How long a replacement runs beside what it replaces."""
+
+    lives: Mapping[str, timedelta] = {}
+    """How long savings are expected to last in pools where that was learned."""
+
+    rates: Mapping[str, float] = {}
+    """What machines cost per hour and pod, by pool."""
+
+    steered: bool = False
+    """Whether machines are made to empty by themselves (:mod:`.steering`)."""
+
+    def learned(self, observed: Sequence[timedelta], lives: Mapping[str, timedelta]) -> Payback:
+        """Return the same with the middle one of the start-up times that were observed, and with `lives`."""
+        start_up = sorted(observed)[len(observed) // 2] if observed else self.start_up
+        return msgspec.structs.replace(self, start_up=start_up, lives=lives)
+
+    def price(self, command: Command, candidates: Iterable[Candidate]) -> float:
+        """Return what carrying out a command costs once."""
+        both = sum(node.purchase.price for node in command.replacements) * (self.start_up / _HOUR)
+        share = self._share.exchanged if command.replacements else self._share.given_up
+        return sum(self._eviction(each, share) for each in candidates) + both
+
+    def least(self, candidate: Candidate) -> float:
+        """Return what has to be saved per hour, at least, to pay for emptying a machine."""
+        return self._eviction(candidate, min(self._share)) / (self.within / _HOUR) if self.within else 0.0
+
+    @property
+    def _share(self) -> Share:
+        return PATIENT if self.steered else USUAL
+
+    def _eviction(self, candidate: Candidate, share: float) -> float:
+        pool = candidate.pool.name
+        short = SHORTEST / self.lives[pool] if pool in self.lives else 0.0
+        dear = share * short * self.rates.get(pool, 0.0) * (self.within / _HOUR)
+        return (candidate.cost - 1.0) * max(self.eviction_price, dear)
+
+    def earns(self, command: Command, candidates: Iterable[Candidate]) -> bool:
+        """Return whether a command earns its price back in time."""
+        if not self.within:
+            return True
+        return command.saving * (self.within / _HOUR) >= self.price(command, candidates)
+
+
+class Past(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that was carried out."""
+
+    when: datetime
+    removed: Machines
+    added: Machines
+    workloads: frozenset[str]
+
+
+def remember(command: Command, candidates: Sequence[Candidate], now: datetime) -> Past:
+    """Return what is worth remembering of a command."""
+    return Past(
+        when=now, removed=_removed(candidates), added=_added(command), workloads=_workloads(candidates)
+    )
+
+
+def undoes(
+    command: Command,
+    candidates: Sequence[Candidate],
+    past: Iterable[Past],
+    now: datetime,
+    *,
+    within: timedelta,
+) -> bool:
+    """Return whether a command would bring back what a recent one removed, for the same workloads."""
+    removed, added, workloads = _removed(candidates), _added(command), _workloads(candidates)
+    return any(
+        now - each.when < within
+        and bool(added & each.removed)
+        and bool(removed & each.added)
+        and bool(workloads & each.workloads)
+        for each in past
+    )
+
+
+def _removed(candidates: Iterable[Candidate]) -> Machines:
+    keys = (INSTANCE_TYPE, ZONE, CAPACITY_TYPE)
+    return frozenset(
+        (labels.get(keys[0], ""), labels.get(keys[1], ""), labels.get(keys[2], ""))
+        for labels in (candidate.node.labels for candidate in candidates)
+    )
+
+
+def _added(command: Command) -> Machines:
+    bought = (node.purchase for node in command.replacements)
+    return frozenset((each.instance_type, each.zone, each.capacity_type) for each in bought)
+
+
+def _workloads(candidates: Iterable[Candidate]) -> frozenset[str]:
+    return frozenset(
+        f"{pod.metadata.namespace}/{owner.kind}/{owner.name}"
+        for candidate in candidates
+        for pod in candidate.pods
+        for owner in pod.metadata.owner_references
+        if owner.controller or len(pod.metadata.owner_references) == 1
+    )
+
+
+GRACE: Final = timedelta(minutes=2)
+"""How long pods may take to come back once their machines are gone."""
+
+PATIENCE: Final = timedelta(minutes=30)
+"""After so long a command is judged although some of its machines are still there."""
+
+ENOUGH: Final = 0.5
+"""The share of pods that has to land where it was planned."""
+
+_FIRST: Final = timedelta(minutes=5)
+_LONGEST: Final = timedelta(hours=4)
+
+Landing = tuple[str, str]
+"""A node and a workload."""
+
+
+class Expectation(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the pods of a command should be when it is over."""
+
+    pools: frozenset[str]
+    leaving: frozenset[str]
+    """The claims that go."""
+
+    planned: Mapping[Landing, int]
+    """How many pods of each workload there should be on each node."""
+
+    moved: int
+    since: datetime
+
+
+class Rest(msgspec.Struct, frozen=True):
+    """How long a pool is left alone, and until when."""
+
+    length: timedelta
+    until: datetime
+
+
+def expectation(
+    command: Command,
+    candidates: Sequence[Candidate],
+    replacements: Mapping[str, str],
+    view: ClusterView,
+    now: datetime,
+) -> Expectation:
+    """Return what to expect of a command; `replacements` names the node of each new machine."""
+    homes = dict(command.moves)
+    for new in command.replacements:
+        homes.update(dict.fromkeys(new.pods, replacements.get(new.name, "")))
+    arriving = Counter(
+        (homes[pod.key], workload(pod))
+        for each in candidates
+        for pod in each.pods
+        if homes.get(pod.key) and workload(pod)
+    )
+    there = _counted(view)
+    return Expectation(
+        pools=frozenset(each.pool.name for each in candidates),
+        leaving=frozenset(each.claim.name for each in candidates),
+        planned={landing: count + there[landing] for landing, count in arriving.items()},
+        moved=sum(arriving.values()),
+        since=now,
+    )
+
+
+def is_due(expected: Expectation, view: ClusterView, now: datetime) -> bool:
+    """Whether it can be judged by now where the pods of a command went."""
+    if now - expected.since > PATIENCE:
+        return True
+    return now - expected.since > GRACE and expected.leaving.isdisjoint(view.claims)
+
+
+def landed(expected: Expectation, view: ClusterView) -> float:
+    """Return the share of pods that are where they were meant to be; 1 when none was meant to be anywhere."""
+    if not expected.moved:
+        return 1.0
+    there = _counted(view)
+    missing = sum(max(0, count - there[landing]) for landing, count in expected.planned.items())
+    return max(0.0, 1 - missing / expected.moved)
+
+
+def rested(rest: Rest | None, share: float, now: datetime) -> Rest | None:
+    """Return how long a pool rests after a command of which such a share of pods landed as planned."""
+    if share >= ENOUGH:
+        return None
+    length = _FIRST if rest is None else min(2 * rest.length, _LONGEST)
+    return Rest(length, now + length)
+
+
+def workload(pod: Pod) -> str:
+    """Return what a pod is one of; nothing for a pod that nobody brings back."""
+    owner = next((each for each in pod.metadata.owner_references if each.controller), None)
+    return f"{pod.metadata.namespace}/{owner.kind}/{owner.name}" if owner is not None else ""
+
+
+def _counted(view: ClusterView) -> Counter[Landing]:
+    return Counter(
+        (name, workload(pod)) for name, pods in view.pods_by_node.items() for pod in pods if is_active(pod)
+    )

@@ -1,0 +1,279 @@
+"""
+Whether taking some machines away pays: the decision about one set of candidates.
+
+The pods of the set must all have a place, on machines that stay or on new ones, and what is
+launched must cost less than what goes, whatever is launched in the end. Pools with the policy
+Balanced also weigh the saving against the pods that move.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT
+from karpenter.core.disruption import prices
+from karpenter.core.disruption.command import UNDERUTILIZED, Command, Weight
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.disruption.simulate import Outcome, Simulator
+    from karpenter.core.scheduling.problem import NewNode
+
+SPOT_CHOICE: Final = 15
+"""How many cheaper spot types there must be before one spot machine replaces another."""
+
+_FEW: Final = 24
+"""Up to so many machines it is also asked whether several cheaper ones would do instead of one."""
+
+BALANCED: Final = 0.5
+"""A move must save at least this share of the pool's cost per share of its disruption."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Why a set of candidates stays."""
+
+    code: str
+    message: str
+
+
+_TOO_FEW_TYPES: Final = Refused(
+    "NoSaving", "too few cheaper instance types are left for minValues of the pool"
+)
+_SPOT_CLOSED: Final = Refused(
+    "SpotToSpotDisabled", "replacing spot by spot needs the gate SpotToSpotConsolidation"
+)
+_AS_GOOD: Final = Refused("NoSaving", "the cheapest replacement is one of the machines that would go")
+
+
+class PoolTotals(msgspec.Struct, frozen=True):
+    """What a whole pool costs, and what emptying all of it would cost."""
+
+    price: float
+    cost: float
+
+
+class Consolidation:
+    """Decides about sets of candidates of one cluster."""
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        totals: Mapping[str, PoolTotals],
+        *,
+        spot_to_spot: bool,
+        most_replacements: int,
+    ) -> None:
+        self._simulator = simulator
+        self._totals = totals
+        self._spot_to_spot = spot_to_spot
+        self._most = most_replacements
+        self.outweighed: dict[str, Weight] = {}
+        """The best move of each pool that was too light for it."""
+
+    def decide(self, candidates: Sequence[Candidate], *, afresh: bool = False) -> Command | Refused:
+        """
+        Return the command to remove these machines, or why they stay.
+
+        `afresh` looks at once for the cheapest machines instead of the fewest.
+        """
+        found = self._decide(candidates, by_price=afresh)
+        if afresh or self._most == 1 or len(candidates) > _FEW or not _buys(found):
+            return found
+        several = self._decide(candidates, by_price=True)
+        if isinstance(several, Refused) or (isinstance(found, Command) and found.saving >= several.saving):
+            return found
+        return several
+
+    def after(self, command: Command) -> Consolidation | None:
+        """Return what decides about the others once a command is carried out; None when nobody can."""
+        simulator = self._simulator.after(command)
+        if simulator is None:
+            return None
+        found = copy(self)
+        found._simulator = simulator  # noqa: SLF001  one of us
+        return found
+
+    def _decide(self, candidates: Sequence[Candidate], *, by_price: bool) -> Command | Refused:
+        outcome = self._simulator.without(candidates, by_price=by_price)
+        if outcome.stranded:
+            first = outcome.stranded[0]
+            more = len(outcome.stranded) - 1
+            others = f" (and {more} more)" if more else ""
+            return Refused(
+                "CannotMove", f"pod {first.pod} would have no other place{others}: {first.message}"
+            )
+        before = sum(candidate.price or 0.0 for candidate in candidates)
+        if len(outcome.replacements) > self._most:
+            return Refused("NoSaving", f"its pods would need {len(outcome.replacements)} new nodes")
+        found = self._priced(candidates, outcome.replacements, before)
+        if isinstance(found, Refused):
+            return found
+        return self._balanced(candidates, _command(candidates, found, outcome, before))
+
+    def _priced(
+        self, candidates: Sequence[Candidate], replacements: Sequence[NewNode], before: float
+    ) -> tuple[NewNode, ...] | Refused:
+        if not replacements:
+            return ()
+        all_spot = all(c.node.labels.get(CAPACITY_TYPE) == SPOT for c in candidates)
+        spot_again = all_spot and any(prices.allows(node, SPOT) for node in replacements)
+        if spot_again and not self._spot_to_spot:
+            return _SPOT_CLOSED
+        if len(replacements) > 1:
+            return _several(replacements, before, choosy=spot_again and len(candidates) == 1)
+        (node,) = replacements
+        if spot_again:
+            return _spot(candidates, node, before)
+        return _bought_cheaper(candidates, node, before)
+
+    def _balanced(self, candidates: Sequence[Candidate], command: Command) -> Command | Refused:
+        """Refuse what saves too little for the pods it moves, where a pool asks for that."""
+        weights = []
+        for name in sorted({c.pool.name for c in candidates if _weighs(c)}):
+            weight = self._weight(name, [c for c in candidates if c.pool.name == name], command)
+            if weight.score < BALANCED:
+                known = self.outweighed.get(name)
+                if known is None or known.score < weight.score:
+                    self.outweighed[name] = weight
+                saving = weight.saving * self._totals[name].price
+                return Refused(
+                    "NotBalanced",
+                    f"saving ${saving:.4f} an hour scores {weight.score:.2f} for what it moves; "
+                    f"NodePool {name} wants {BALANCED:g}",
+                )
+            weights.append(weight)
+        return msgspec.structs.replace(command, weights=tuple(weights)) if weights else command
+
+    def _weight(self, pool: str, mine: Sequence[Candidate], command: Command) -> Weight:
+        totals, cost = self._totals[pool], sum(c.cost for c in mine)
+        share = sum(c.price or 0.0 for c in mine) / command.hourly_before if command.hourly_before else 0.0
+        saving = command.saving * share
+        return Weight(
+            pool=pool,
+            score=balance(saving, cost, totals),
+            saving=saving / totals.price if totals.price else 0.0,
+            disruption=cost / totals.cost if totals.cost else 0.0,
+        )
+
+
+def _buys(found: Command | Refused) -> bool:
+    """Return whether new machines are, or would be, bought: then others may be cheaper."""
+    return bool(found.replacements) if isinstance(found, Command) else found.code == "NoSaving"
+
+
+def _weighs(candidate: Candidate) -> bool:
+    return candidate.pool.spec.disruption.consolidation_policy == "Balanced"
+
+
+def _spot(candidates: Sequence[Candidate], node: NewNode, before: float) -> tuple[NewNode, ...] | Refused:
+    """Cut a spot replacement of spot machines down to cheaper types, of which one machine needs many."""
+    spot = prices.only(node, SPOT)
+    found = prices.cheaper_than(spot, before) if spot is not None else None
+    if found is None:
+        return _no_saving(node, before)
+    if not prices.keeps_variety(found):
+        return _TOO_FEW_TYPES
+    if len(candidates) > 1:
+        kept = _not_what_is_removed(candidates, found)
+        return (kept,) if kept is not None else _no_saving(node, before)
+    chosen = _choice(found)
+    return chosen if isinstance(chosen, Refused) else (chosen,)
+
+
+def _choice(node: NewNode) -> NewNode | Refused:
+    """Cut what replaces one spot machine down to its cheapest types, if there are enough to choose from."""
+    count = len(node.instance_types)
+    if count < SPOT_CHOICE:
+        return Refused("NoSaving", f"only {count} spot types are cheaper, and {SPOT_CHOICE} are needed")
+    return prices.cheapest_types(node, max(SPOT_CHOICE, prices.types_for_variety(node)))
+
+
+def _bought_cheaper(
+    candidates: Sequence[Candidate], node: NewNode, before: float
+) -> tuple[NewNode, ...] | Refused:
+    """Cut one replacement down to types that cost less than what goes, and to spot where both would do."""
+    found = prices.cheaper_than(node, before)
+    if found is None:
+        return _no_saving(node, before)
+    if not prices.keeps_variety(found):
+        return _TOO_FEW_TYPES
+    found = _rather_spot(found)
+    kept = _not_what_is_removed(candidates, found) if len(candidates) > 1 else found
+    return (kept,) if kept is not None else _AS_GOOD
+
+
+def _rather_spot(node: NewNode) -> NewNode:
+    """Buy spot only where on-demand would do as well: its price was not asked."""
+    both = prices.allows(node, SPOT) and prices.allows(node, ON_DEMAND)
+    spot = prices.only(node, SPOT) if both else None
+    return node if spot is None else spot
+
+
+def balance(saving: float, cost: float, totals: PoolTotals) -> float:
+    """Return the share of a pool's cost that is saved, per share of its disruption."""
+    if saving <= 0 or totals.price <= 0 or totals.cost <= 0:
+        return 0.0
+    if cost <= 0:
+        return float("inf")
+    return (saving / totals.price) / (cost / totals.cost)
+
+
+def _several(
+    replacements: Sequence[NewNode], before: float, *, choosy: bool
+) -> tuple[NewNode, ...] | Refused:
+    """
+    Cut every replacement down to types under which all of them together stay cheaper.
+
+    With `choosy` spot replaces one spot machine, and each replacement needs many types, as one alone would.
+    """
+    total = sum(node.purchase.price for node in replacements)
+    if total >= before or total <= 0:
+        return Refused("NoSaving", f"new nodes would cost ${total:.4f} an hour, no less than ${before:.4f}")
+    found = []
+    for node in replacements:
+        kept = prices.cheaper_than(node, node.purchase.price * before / total)
+        if kept is None or not prices.keeps_variety(kept):
+            return _no_saving(node, before)
+        kept = _rather_spot(kept)
+        chosen = _choice(kept) if choosy and prices.allows(kept, SPOT) else kept
+        if isinstance(chosen, Refused):
+            return chosen
+        found.append(chosen)
+    return tuple(found)
+
+
+def _not_what_is_removed(candidates: Sequence[Candidate], node: NewNode) -> NewNode | None:
+    """Leave out types as dear as a machine of theirs that would go: keeping that machine is as good."""
+    common = [c.price for c in candidates if c.node.labels.get(INSTANCE_TYPE) in node.instance_types]
+    prices_known = [price for price in common if price is not None]
+    if not prices_known:
+        return node
+    found = prices.cheaper_than(node, min(prices_known))
+    return found if found is None or prices.keeps_variety(found) else None
+
+
+def _no_saving(node: NewNode, before: float) -> Refused:
+    return Refused(
+        "NoSaving",
+        f"no cheaper machine would do: the cheapest is {node.purchase.instance_type} "
+        f"for ${node.purchase.price:.4f} an hour, and this costs ${before:.4f}",
+    )
+
+
+def _command(
+    candidates: Sequence[Candidate], replacements: tuple[NewNode, ...], outcome: Outcome, before: float
+) -> Command:
+    return Command(
+        reason=UNDERUTILIZED,
+        candidates=tuple(c.name for c in candidates),
+        replacements=replacements,
+        moves=outcome.moves,
+        hourly_before=before,
+        hourly_after=sum(node.purchase.price for node in replacements),
+        pods_moved=sum(len(c.pods) for c in candidates),
+    )

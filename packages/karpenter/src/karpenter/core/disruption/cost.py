@@ -1,0 +1,49 @@
+"""What moving pods costs, and what machines are worth: the numbers behind every ranking."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, POD_DELETION_COST, ZONE
+from karpenter.core.model.requirement import integer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.api.pod import Pod
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.state.statenode import StateNode
+
+_DELETION_COST_SCALE: Final = 2**27
+_PRIORITY_SCALE: Final = 2**25
+_MOST: Final = 10.0
+
+
+def eviction_cost(pod: Pod) -> float:
+    """Return how much it hurts to evict a pod: 1 for an ordinary one, between -10 and 10."""
+    cost = 1.0
+    deletion = integer(pod.metadata.annotations.get(POD_DELETION_COST, ""))
+    if deletion is not None:
+        cost += deletion / _DELETION_COST_SCALE
+    if pod.spec.priority is not None:
+        cost += pod.spec.priority / _PRIORITY_SCALE
+    return max(-_MOST, min(_MOST, cost))
+
+
+def moving_cost(pods: Iterable[Pod]) -> float:
+    """Return what emptying a node costs: 1 for the node, and something for each pod that hurts."""
+    return 1.0 + sum(max(0.0, eviction_cost(pod)) for pod in pods)
+
+
+def price_of(node: StateNode, catalog: Catalog) -> float | None:
+    """
+    Return what a machine costs per hour, sold out or not; None when nobody knows.
+
+    What cannot be bought and costs nothing has no price.
+    """
+    kind = catalog.find(node.pool, node.labels.get(INSTANCE_TYPE, ""))
+    if kind is None:
+        return None
+    zone, bought = node.labels.get(ZONE), node.labels.get(CAPACITY_TYPE)
+    mine = [each for each in kind.offerings if each.zone == zone and each.capacity_type == bought]
+    return min((each.price for each in mine if each.available or each.price), default=None)

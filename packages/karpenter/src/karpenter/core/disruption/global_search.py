@@ -1,0 +1,266 @@
+"""
+A consolidation that looks at the whole cluster: the machines whose going saves most, wave by wave.
+
+First go machines whose pods fit on others, as a sweep over all of them has found. Then those
+that are dearest for what they hold are taken apart in groups, and their pods packed anew by
+price. Each group is decided exactly by the solver, about the cluster as it will be after the
+groups before it, and is a command of its own. On small clusters the classic search is asked as
+well, and whatever saves most wins. What was found is valid at any time, so the search can be
+stopped whenever it has to be.
+
+The least that machines for some pods could cost, however they were exchanged: how far savings could ever go.
+
+Every machine that is there may stay, or be bought again, for what it costs; others are for sale as ever;
+and free room on machines that savings do not touch costs nothing. What no such purchase can beat is a
+bound for every plan. Spread, company and the sizes of pods are left aside, so it may be out of reach.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from karpenter.core.disruption import multinodeconsolidation
+from karpenter.core.disruption.command import Command
+from karpenter.core.disruption.sweep import Fleet
+from karpenter.core.scheduling.encode.encode import Encoded
+from karpenter.core.scheduling.pack.scheduler import Run
+from karpenter.core.scheduling.price.bound import item_of, values
+from karpenter.core.scheduling.price.market import market
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from karpenter.core.disruption.budgets import Headroom
+    from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.disruption.consolidation import Consolidation
+    from karpenter.core.disruption.simulate import Simulator
+    from karpenter.core.disruption.sweep import Swept
+    from karpenter.core.scheduling.price.market import Item
+    from karpenter.core.scheduling.problem import Problem
+
+
+_SMALL: Final = 12
+"""Up to so many candidates the classic search is asked as well."""
+
+_GROUPS: Final = (2, 3, 5, 8, 13, 21)
+_TOGETHER: Final = 10
+"""So many machines are taken apart and packed anew at once."""
+
+_PATIENCE: Final = 3
+"""Groups in a row that are not worth it, after which the search ends."""
+
+_ROUNDS: Final = 6
+"""Groups that are looked at in one pass; what more there is waits for the next, about a smaller bill."""
+
+_MOVING: Final = 0.1
+"""What moving a pod is taken to cost, as a share of what a pod costs per hour on average."""
+
+_ENOUGH: Final = 0.001
+"""While the easy moves of a pass save such a share of the bill, the harder ones wait for a later pass."""
+
+_POORER: Final = 0.6
+"""What a group saves per pod must be at least this share of what the best group of the pass saves."""
+
+
+class Scales(NamedTuple):
+    """Weighs what a command saves against what it moves."""
+
+    rate: float
+    costs: dict[str, float]
+    least: dict[str, float]
+    """What the going of each machine must save in any case."""
+
+    def raised(self, command: Command) -> Scales:
+        """Return scales that take nothing much poorer than a command: another pass may find better."""
+        cost = sum(self.costs[name] for name in command.candidates)
+        return self._replace(rate=max(self.rate, _POORER * command.saving / cost))
+
+    def price(self, name: str) -> float:
+        """Return what a machine's going must save before it is worth it."""
+        return max(self.rate * self.costs[name], self.least[name])
+
+    def value(self, commands: Sequence[Command]) -> float:
+        """Return what commands are worth."""
+        return sum(each.saving - sum(map(self.price, each.candidates)) for each in commands)
+
+
+def consolidate(
+    candidates: Sequence[Candidate],
+    consolidation: Consolidation,
+    simulator: Simulator,
+    headrooms: Callable[[], Headroom],
+    stop: Callable[[], bool],
+    *,
+    least: Callable[[Candidate], float],
+) -> list[Command]:
+    """
+    Return the best commands that were found; they can be carried out together, in this order.
+
+    Of each machine that goes it is asked what it must save per hour at `least`.
+    """
+    pods = sum(candidate.cost for candidate in candidates)
+    rate = _MOVING * sum(c.price or 0.0 for c in candidates) / pods if pods else 0.0
+    scales = Scales(rate, {c.name: c.cost for c in candidates}, {c.name: least(c) for c in candidates})
+    movable = [c for c in candidates if simulator.is_movable(c)]
+    if not movable:
+        return []
+    best = _wave(movable, consolidation, simulator, headrooms, scales=scales, stop=stop)
+    if len(movable) <= _SMALL:
+        for found in _few(movable, consolidation, headrooms, stop):
+            if scales.value([found]) > scales.value(best) + 1e-12:
+                best = [found]
+    return best
+
+
+def _wave(
+    movable: Sequence[Candidate],
+    consolidation: Consolidation,
+    simulator: Simulator,
+    headrooms: Callable[[], Headroom],
+    *,
+    scales: Scales,
+    stop: Callable[[], bool],
+) -> list[Command]:
+    """Return everything that pays and that budgets allow at once."""
+    fleet = Fleet(simulator.as_it_is(), movable)
+    headroom = headrooms()
+    commands, here = _swept(fleet.sweep(headrooms(), stop, scales.least), consolidation, scales, stop)
+    if sum(each.saving for each in commands) >= _ENOUGH * sum(c.price or 0.0 for c in movable):
+        return commands
+    ranked = fleet.by_waste(scales.price)
+    _use_up(headroom, ranked, commands)
+    failures, rounds = 0, 0
+    while here is not None and failures < _PATIENCE and rounds < _ROUNDS and not stop():
+        rounds += 1
+        settled = {name for each in commands for name in (*each.candidates, *each.moves.values())}
+        group = headroom.within(c for c in ranked if c.name not in settled)[:_TOGETHER]
+        if not group:
+            break
+        found = _worthwhile(group, here, scales) or _worthwhile(group[: len(group) // 2], here, scales)
+        if found is None:
+            failures += 1
+        else:
+            commands.append(found)
+            _use_up(headroom, group, [found])
+            scales = scales.raised(found)
+            here, failures = here.after(found), 0
+        ranked = ranked[ranked.index(group[-1]) + 1 :]
+    return commands
+
+
+def _swept(
+    swept: Swept, consolidation: Consolidation, scales: Scales, stop: Callable[[], bool]
+) -> tuple[list[Command], Consolidation | None]:
+    """Return what a sweep has found as commands, and what decides about the rest."""
+    here: Consolidation | None = consolidation
+    commands = []
+    emptied = next(_decided(swept.emptied, consolidation, stop), None)
+    if emptied is not None:
+        commands.append(emptied)
+        here = consolidation.after(emptied)
+    exchanged: list[Command] = []
+    for candidate in swept.exchanged:
+        if here is None or stop():
+            break
+        found = here.decide([candidate])
+        if isinstance(found, Command) and scales.value([found]) > 0:
+            exchanged.append(found)
+            here = here.after(found)
+    commands += [_joined(exchanged[at : at + _TOGETHER]) for at in range(0, len(exchanged), _TOGETHER)]
+    return commands, here
+
+
+def _joined(commands: Sequence[Command]) -> Command:
+    """Return several commands as one."""
+    return msgspec.structs.replace(
+        commands[0],
+        candidates=tuple(name for each in commands for name in each.candidates),
+        replacements=tuple(node for each in commands for node in each.replacements),
+        moves={pod: node for each in commands for pod, node in each.moves.items()},
+        hourly_before=sum(each.hourly_before for each in commands),
+        hourly_after=sum(each.hourly_after for each in commands),
+        pods_moved=sum(each.pods_moved for each in commands),
+        weights=tuple(weight for each in commands for weight in each.weights),
+    )
+
+
+def _worthwhile(group: Sequence[Candidate], consolidation: Consolidation, scales: Scales) -> Command | None:
+    """Return the command that packs these machines anew, if it is worth what it moves."""
+    found = consolidation.decide(group, afresh=True) if group else None
+    return found if isinstance(found, Command) and scales.value([found]) > 0 else None
+
+
+def _use_up(headroom: Headroom, candidates: Sequence[Candidate], commands: Sequence[Command]) -> None:
+    gone = {name for each in commands for name in each.candidates}
+    for each in candidates:
+        if each.name in gone:
+            headroom.take(each)
+
+
+def _few(
+    movable: Sequence[Candidate],
+    consolidation: Consolidation,
+    headrooms: Callable[[], Headroom],
+    stop: Callable[[], bool],
+) -> Iterator[Command]:
+    """Yield what else can be done with a few machines: the classic answer, each alone, the worst together."""
+    ranked = sorted(movable, key=lambda c: (-c.worth, c.name))
+    known = multinodeconsolidation.consolidate(movable, consolidation, headrooms(), stop)
+    if known is not None:
+        yield known
+    allowed = headrooms().within(ranked)
+    for candidate in ranked:
+        if headrooms().allows(candidate) and not stop():
+            yield from _decided([candidate], consolidation, stop)
+    for size in _GROUPS:
+        if size <= len(allowed) and not stop():
+            yield from _decided(allowed[:size], consolidation, stop)
+
+
+def _decided(
+    going: Sequence[Candidate], consolidation: Consolidation, stop: Callable[[], bool]
+) -> Iterator[Command]:
+    """Yield the exact decision about a set, or about the better half of it when the whole is refused."""
+    some = list(going)
+    while some and not stop():
+        found = consolidation.decide(some)
+        if isinstance(found, Command):
+            yield found
+            return
+        some = some[: len(some) // 2]
+
+
+def least_cost(problem: Problem, candidates: Sequence[Candidate]) -> float:
+    """Return what the pods of some machines must cost at least; `problem` has every pod where it was."""
+    run = Run(Encoded(problem))
+    homes = {pod.key: each.name for each in candidates for pod in each.movable}
+    demand: Counter[Item] = Counter()
+    held = {each.name: np.zeros(len(run.encoded.axis), np.int64) for each in candidates}
+    for each in run.encoded.classes:
+        mine = [homes[pod.key] for pod in each.pods if pod.key in homes]
+        if mine:
+            demand[item_of(run, run.wishes[each.number])] += len(mine)
+        for name in mine:
+            held[name] += each.vector
+    if not demand or not run.templates:
+        return 0.0
+    there = {node.name: np.maximum(run.nodes.free[:, at], 0) for at, node in enumerate(problem.nodes)}
+    rooms = np.array([there[each.name] + held[each.name] for each in candidates], np.float64)
+    prices = np.array([each.price or 0.0 for each in candidates])
+    kept = np.unique(np.concatenate([rooms, prices[:, None]], axis=1), axis=0)
+    sold = market(list(demand), list(demand.values()), run.templates)
+    fits = (sold.want[None] <= kept[:, None, :-1]).all(axis=2)
+    both = msgspec.structs.replace(
+        sold,
+        room=np.concatenate([sold.room, kept[:, :-1]]),
+        price=np.concatenate([sold.price, kept[:, -1]]),
+        fits=np.concatenate([sold.fits, fits]),
+        sources=(*sold.sources, *((-1, -1) for _ in kept)),
+    )
+    others = [room for name, room in there.items() if name not in held]
+    free = np.sum(others, axis=0).astype(np.float64) if others else None
+    return values(both, free).bound

@@ -1,0 +1,123 @@
+"""
+Making sure that a replacement really is cheaper, whatever the provider ends up launching.
+
+A claim names many types, and any of them may be launched. So every type stays only if even
+its dearest offering, in the way it would be bought, costs less than what is removed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
+from karpenter.core.scheduling.decode import ClaimFitting
+from karpenter.core.scheduling.encode.offerings import to_bits
+from karpenter.core.scheduling.pack.reservationmanager import falls_short, variety
+from karpenter.core.scheduling.problem import Purchase
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karpenter.core.scheduling.encode.offerings import Bits, Universe
+    from karpenter.core.scheduling.problem import NewNode
+
+_WAYS: Final = (RESERVED, SPOT, ON_DEMAND)
+
+
+def allows(node: NewNode, capacity_type: str) -> bool:
+    """Return whether a new node could be bought this way."""
+    fitting = _fitting(node)
+    return capacity_type in fitting.universe.values(CAPACITY_TYPE, fitting.bits())
+
+
+def only(node: NewNode, capacity_type: str) -> NewNode | None:
+    """Return a new node that is bought only this way, or None when it cannot be."""
+    fitting = _fitting(node)
+    flags = fitting.universe.bought(capacity_type)
+    return _narrowed(node, fitting.bits() & to_bits(flags))
+
+
+def cheaper_than(node: NewNode, price: float) -> NewNode | None:
+    """Return a new node all of whose types cost less than `price` at worst; None when there are none."""
+    fitting = _fitting(node)
+    universe, bits = fitting.universe, fitting.bits()
+    worst = _worst(universe, bits)
+    return _narrowed(node, universe.keep_types(bits, worst < price))
+
+
+def cheapest_types(node: NewNode, count: int) -> NewNode:
+    """Return a new node that names no more than its `count` cheapest types."""
+    fitting = _fitting(node)
+    universe = fitting.universe
+    wanted = set(fitting.type_names()[:count])
+    flags = np.array([kind.name in wanted for kind in universe.types], bool)
+    narrowed = _narrowed(node, universe.keep_types(fitting.bits(), flags))
+    assert narrowed is not None
+    return narrowed
+
+
+def keeps_variety(node: NewNode) -> bool:
+    """Return whether a new node still has the least choice of values that its pool demands."""
+    fitting = _fitting(node)
+    template = fitting.template
+    return not template.min_values or not falls_short(variety(template, fitting.bits()), template.min_values)
+
+
+def types_for_variety(node: NewNode) -> int:
+    """Return how many of the cheapest types are needed to keep the least choice of values."""
+    fitting = _fitting(node)
+    template = fitting.template
+    by_name = {kind.name: kind for kind in template.universe.types}
+    names = fitting.type_names()
+
+    def is_enough(count: int) -> bool:
+        some = [by_name[name].requirements for name in names[:count]]
+        return all(
+            len(set().union(*(each[key].values for each in some))) >= least
+            for key, least in template.min_values.items()
+        )
+
+    return next(count for count in range(len(names) + 1) if is_enough(count))
+
+
+def _worst(universe: Universe, bits: Bits) -> NDArray[np.float64]:
+    """Return the dearest offering of every type, in the first way in which it can be bought."""
+    flags = universe.flags(bits)
+    worst = np.full(len(universe.types), np.inf)
+    settled = np.zeros(len(universe.types), bool)
+    for way in _WAYS:
+        mine = flags & universe.bought(way)
+        dearest = np.full(len(universe.types), -np.inf)
+        np.maximum.at(dearest, universe.owner[mine], universe.price[mine])
+        found = np.isfinite(dearest) & ~settled
+        worst[found] = dearest[found]
+        settled |= found
+    return worst
+
+
+def _fitting(node: NewNode) -> ClaimFitting:
+    assert isinstance(node.fitting, ClaimFitting)
+    return node.fitting
+
+
+def _narrowed(node: NewNode, bits: Bits) -> NewNode | None:
+    if not bits:
+        return None
+    fitting = _fitting(node).narrowed(bits)
+    universe = fitting.universe
+    candidates = np.flatnonzero(universe.flags(bits))
+    bought = int(candidates[universe.price[candidates].argmin()])
+    offering = universe.offerings[bought]
+    kind = universe.types[int(universe.owner[bought])]
+    purchase = Purchase(
+        instance_type=kind.name,
+        zone=offering.zone,
+        capacity_type=offering.capacity_type,
+        price=offering.price,
+        reservation_id=offering.reservation_id,
+    )
+    # A fresh struct: what the old one has worked out about its types no longer holds.
+    return msgspec.structs.replace(node, purchase=purchase, fitting=fitting, allocatable=kind.allocatable)

@@ -1,0 +1,403 @@
+"""
+What would happen if some machines went: the solver, asked about the cluster without them.
+
+The cluster is taken in once; each question only leaves machines out and adds the pods that
+would have to move. Pods that wait already take part, so that savings never take their place.
+What cannot make a difference to those pods (machines without room for any of them, running
+pods that none of them could meet) is left out of the question, which changes no answer.
+
+The cluster as a question finds it: what is free, who runs where, and what has been promised before.
+
+A wave of commands is decided one command after the other. Each takes the cluster as it will
+be once those before it are carried out: their machines gone, their pods in their new places.
+New machines are there for their pods alone; what they have left is nobody's yet.
+
+Which running pods matter to a pod that looks for a place.
+
+Spread and affinity count pods by their labels, and a pod may refuse the company of others. A
+question about a few pods needs only the running pods that they could meet in this way; the
+rest of a large cluster is left out of it. What comes out may hold too many pods, never too few.
+
+Refuses to know nodes, and whether a pod really matters in the end: the solver counts exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.api.labels import HOSTNAME, NODES, ZONE
+from karpenter.api.pod import Pod
+from karpenter.core.disruption.sweep import Rooms, least, usual_shape
+from karpenter.core.model.hostportusage import host_ports
+from karpenter.core.model.resources import merge, pod_requests, subtract
+from karpenter.core.scheduling.build.build import assemble
+from karpenter.core.scheduling.build.pods import evacuated, waiting
+from karpenter.core.scheduling.build.virtualpods import virtual_pods
+from karpenter.core.scheduling.encode.preferences import required_apart
+from karpenter.core.scheduling.problem import NO_VOLUMES, Located, NewNode, Place, Plan, Problem, Refusal
+from karpenter.core.scheduling.solve import solve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from karpenter.api.meta import LabelSelector
+    from karpenter.api.pod import PodSpec, TopologySpreadConstraint
+    from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.disruption.command import Command
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.scheduling.build.build import Policy
+    from karpenter.core.scheduling.problem import Existing, Options, PodVolumes, Pool
+    from karpenter.core.state.pdb import Guards
+    from karpenter.core.state.statenode import StateNode
+    from karpenter.core.state.view import ClusterView
+
+
+Pair = tuple[str, str]
+_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Company:
+    """The running pods of a cluster, found by their labels and by whom they refuse."""
+
+    def __init__(
+        self, running: Sequence[Located], spreads: Mapping[str, tuple[TopologySpreadConstraint, ...]]
+    ) -> None:
+        """`spreads` are constraints, by pod key, that pods follow which state none themselves."""
+        self.running = running
+        self._spreads = spreads
+        self._labelled: dict[Pair, list[int]] = {}
+        self._refusing: dict[Pair, list[int]] = {}
+        self._refusing_any: list[int] = []
+        for number, each in enumerate(running):
+            for pair in each.pod.metadata.labels.items():
+                self._labelled.setdefault(pair, []).append(number)
+            if each.pod.spec.affinity is not None:
+                self._note_refusals(number, each.pod.spec)
+
+    def of(
+        self, pods: Iterable[Pod], *, but: frozenset[str], moved: Mapping[str, str] = _NOBODY
+    ) -> tuple[Located, ...]:
+        """
+        Return the running pods that may matter to `pods`, in their order, `but` some keys.
+
+        Pods that have `moved` since, by key, are found where they went.
+        """
+        found = set(self._refusing_any)
+        for pod in pods:
+            for pair in pod.metadata.labels.items():
+                found.update(self._refusing.get(pair, ()))
+            for selector in self._selectors(pod):
+                sure = _pair(selector)
+                if sure is None:
+                    return _at_home(self.running, but, moved)
+                found.update(self._labelled.get(sure, ()))
+        return _at_home((self.running[number] for number in sorted(found)), but, moved)
+
+    def _note_refusals(self, number: int, spec: PodSpec) -> None:
+        for term in required_apart(spec):
+            pair = _pair(term.label_selector)
+            if pair is None:
+                self._refusing_any.append(number)
+            else:
+                self._refusing.setdefault(pair, []).append(number)
+
+    def _selectors(self, pod: Pod) -> Iterator[LabelSelector]:
+        """Yield everything by which a pod picks others, wishes included."""
+        spreads = pod.spec.topology_spread_constraints or self._spreads.get(pod.key, ())
+        found = [spread.label_selector for spread in spreads]
+        affinity = pod.spec.affinity
+        for side in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ():
+            if side is not None:
+                required = side.required_during_scheduling_ignored_during_execution
+                found += [term.label_selector for term in required]
+                wished = side.preferred_during_scheduling_ignored_during_execution
+                found += [each.pod_affinity_term.label_selector for each in wished]
+        yield from (selector for selector in found if selector is not None)
+
+
+def _at_home(
+    running: Iterable[Located], but: frozenset[str], moved: Mapping[str, str]
+) -> tuple[Located, ...]:
+    found = (each for each in running if each.pod.key not in but)
+    return tuple(Located(each.pod, moved[each.pod.key]) if each.pod.key in moved else each for each in found)
+
+
+def _pair(selector: LabelSelector | None) -> Pair | None:
+    """Return a label that everyone picked must have; None when no label is that certain."""
+    return next(iter(selector.match_labels.items()), None) if selector is not None else None
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Everything that a question needs to know of the cluster."""
+
+    problem: Problem
+    """The whole cluster; its pods are those that wait and those that could move."""
+
+    moving: dict[str, Pod]
+    """The pods that could move, by key."""
+
+    waiting: tuple[Pod, ...]
+    company: Company
+    """Everybody who runs, where they were at first."""
+
+    homes: Mapping[str, str] = {}
+    """Where earlier commands put pods, by key."""
+
+    gone: frozenset[str] = frozenset()
+    """Machines that earlier commands remove."""
+
+    @cached_property
+    def rooms(self) -> Rooms:
+        """What is free where."""
+        return Rooms(self.problem.nodes)
+
+    def foretells(self, command: Command) -> bool:
+        """Whether the cluster after a command can be foretold: nobody else waits for what it may change."""
+        reserved = any(node.purchase.reservation_id for node in command.replacements)
+        return not (self.waiting or reserved or self.problem.devices is not None)
+
+    def after(self, command: Command) -> Standing:
+        """Return the cluster as it will be once a command is carried out."""
+        problem, gone = self.problem, frozenset(command.candidates)
+        homes = dict(command.moves)
+        places = [place for place in problem.places if place.name not in gone]
+        for node in command.replacements:
+            name = f"{len(places)}/{node.name}"  # no node can be called that
+            homes.update(dict.fromkeys(node.pods, name))
+            labels = {**node.labels, ZONE: node.purchase.zone, HOSTNAME: name}
+            places.append(Place(name=name, labels=labels, taints=node.taints))
+        nodes = filled(problem, ((self.moving[key], name) for key, name in command.moves.items()))
+        pools = tuple(_bought(pool, command.replacements) for pool in problem.pools)
+        return msgspec.structs.replace(
+            self,
+            problem=msgspec.structs.replace(problem, nodes=nodes, places=tuple(places), pools=pools),
+            homes={**self.homes, **homes},
+            gone=self.gone | gone,
+        )
+
+
+def filled(problem: Problem, arriving: Iterable[tuple[Pod, str]]) -> tuple[Existing, ...]:
+    """Return the nodes of a problem with what is left once some pods have arrived."""
+    by_node: dict[str, list[Pod]] = {}
+    for pod, name in arriving:
+        by_node.setdefault(name, []).append(pod)
+    return tuple(
+        _filled(node, by_node[node.name], problem.volumes) if node.name in by_node else node
+        for node in problem.nodes
+    )
+
+
+def _filled(node: Existing, pods: Sequence[Pod], volumes: Mapping[str, PodVolumes]) -> Existing:
+    """Return a node with what is left once some pods have arrived."""
+    held = dict(node.volumes)
+    for pod in pods:
+        for driver, claims in volumes.get(pod.key, NO_VOLUMES).claims.items():
+            held[driver] = held.get(driver, frozenset()) | claims
+    return msgspec.structs.replace(
+        node,
+        free=subtract(node.free, merge(map(pod_requests, pods))),
+        ports=(*node.ports, *(port for pod in pods for port in host_ports(pod))),
+        volumes=held,
+    )
+
+
+def _bought(pool: Pool, nodes: Sequence[NewNode]) -> Pool:
+    """Return a pool with what its limits leave once some machines are bought."""
+    mine = [node.purchase.instance_type for node in nodes if node.pool == pool.name]
+    if not pool.limits or not mine:
+        return pool
+    sizes = {kind.name: {**kind.capacity, NODES: 1} for kind in pool.types if kind.name in mine}
+    taken = merge(sizes[name] for name in mine)
+    left = {name: amount - taken.get(name, 0) for name, amount in pool.limits.items()}
+    return msgspec.structs.replace(pool, limits=left)
+
+
+_EFFORT: Final = 10
+"""Rounds of improvement for each question about new machines; there are many questions."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the pods of machines that went."""
+
+    plan: Plan
+    replacements: tuple[NewNode, ...]
+    """New machines that are needed because of what goes."""
+
+    moves: dict[str, str]
+    stranded: tuple[Refusal, ...]
+    """Moved pods that would have no place."""
+
+
+class Simulator:
+    """One cluster, asked many times."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        catalog: Catalog,
+        nodes: Sequence[StateNode],
+        guards: Guards,
+        now: datetime,
+        *,
+        movable: Sequence[Candidate],
+        quiet: frozenset[str],
+        options: Options,
+        policy: Policy,
+        promised: Mapping[str, str] = _NOBODY,
+        fullest_first: bool = False,
+    ) -> None:
+        """
+        Take in the cluster.
+
+        Pods that have been `promised` a place by a command under way, by key, do not look for another.
+        With `fullest_first` the others look where room is left that suits them, on the fullest machines
+        first, which are the last to go themselves; else by name.
+        """
+        leaving = evacuated(nodes, guards, now)
+        pending = [*waiting(view), *(pod for pod in leaving if pod.key not in promised)]
+        if policy.buffers:
+            pending += virtual_pods(view)
+        moving = [pod for candidate in movable for pod in candidate.movable]
+        options = msgspec.structs.replace(
+            options,
+            packing="greedy",
+            usual=usual_shape(nodes) if fullest_first else None,
+            prove=False,
+            reserved="fallback",
+        )
+        intake = assemble(
+            view, catalog, nodes=nodes, pods=[*pending, *moving], options=options, policy=policy
+        )
+        self._turned_away = {refusal.pod: refusal for refusal in intake.turned_away}
+        starting = {node.name for node in nodes if node.is_managed and not node.is_initialized}
+        self._quiet, self._starting = quiet | starting, frozenset(starting)
+        self._order = {candidate.name: number for number, candidate in enumerate(movable)}
+        homes = {pod.key: candidate.name for candidate in movable for pod in candidate.movable}
+        found = {pod.key: pod for pod in intake.problem.pods if pod.key in homes}
+        staying = (Located(pod, homes[key]) for key, pod in found.items())
+        arriving = ((pod, promised[pod.key]) for pod in leaving if pod.key in promised)
+        ready = filled(intake.problem, arriving)
+        self._standing = Standing(
+            problem=msgspec.structs.replace(intake.problem, nodes=ready),
+            moving=found,
+            waiting=tuple(pod for pod in intake.problem.pods if pod.key not in homes),
+            company=Company((*intake.problem.located, *staying), intake.problem.spread_defaults),
+        )
+        self._least: dict[str, Mapping[str, int]] = {}
+        self._by_price = msgspec.structs.replace(
+            options, packing="price", effort=min(options.effort, _EFFORT)
+        )
+
+    def as_it_is(self) -> Problem:
+        """Return the cluster with every pod where it was at first, and all that could move to be placed."""
+        standing = self._standing
+        return msgspec.structs.replace(
+            standing.problem,
+            pods=tuple(standing.moving.values()),
+            nodes=_quieted(standing.problem.nodes, self._quiet),
+            located=standing.company.running,
+            moved=frozenset(standing.moving),
+        )
+
+    def is_movable(self, candidate: Candidate) -> bool:
+        """Return whether none of a machine's pods was turned away before looking for a place."""
+        return not any(pod.key in self._turned_away for pod in candidate.movable)
+
+    def after(self, command: Command) -> Simulator | None:
+        """Return the cluster as it will be once a command is carried out; None when nobody can tell."""
+        if not self._standing.foretells(command):
+            return None
+        found = copy(self)
+        found._standing = self._standing.after(command)  # noqa: SLF001  one of us
+        return found
+
+    def without(
+        self, candidates: Sequence[Candidate], *, savings: bool = True, by_price: bool = False
+    ) -> Outcome:
+        """
+        Return what becomes of the pods if these machines go.
+
+        `savings` keeps pods off quiet nodes; `by_price` looks for the cheapest new machines
+        instead of the fewest.
+        """
+        standing, base = self._standing, self._standing.problem
+        gone = {candidate.name for candidate in candidates}
+        moving = frozenset(pod.key for candidate in candidates for pod in candidate.movable)
+        ordered = sorted(candidates, key=lambda candidate: self._order[candidate.name])
+        leaving = (standing.moving.get(pod.key) for candidate in ordered for pod in candidate.movable)
+        pods = (*standing.waiting, *(pod for pod in leaving if pod is not None))
+        roomy = standing.rooms.with_room(self._least_of(candidates), without=gone | standing.gone)
+        problem = msgspec.structs.replace(
+            base,
+            pods=pods,
+            nodes=_quieted([base.nodes[at] for at in roomy], self._quiet if savings else self._starting),
+            places=tuple(place for place in base.places if place.name not in gone),
+            located=standing.company.of(pods, but=moving, moved=standing.homes),
+            moved=moving,
+            options=self._by_price if by_price else base.options,
+        )
+        plan = solve(problem)
+        stranded = [refusal for refusal in plan.refusals if refusal.pod in moving]
+        stranded += [self._turned_away[key] for key in sorted(moving) if key in self._turned_away]
+        return Outcome(
+            plan=plan,
+            replacements=self._replacements(plan, moving),
+            moves={pod: node for node, pods in plan.placed.items() for pod in pods if pod in moving},
+            stranded=tuple(stranded),
+        )
+
+    def lost(self, command: Command) -> tuple[Refusal, ...]:
+        """Return the pods that no longer have room on the machines that stay, as a command has foreseen."""
+        standing, base = self._standing, self._standing.problem
+        gone = frozenset(command.candidates)
+        pods = tuple(standing.moving[key] for key in command.moves if key in standing.moving)
+        problem = msgspec.structs.replace(
+            base,
+            pods=(*standing.waiting, *pods),
+            pools=(),
+            nodes=_quieted([node for node in base.nodes if node.name not in gone], self._quiet),
+            places=tuple(place for place in base.places if place.name not in gone),
+            located=standing.company.of(pods, but=frozenset(standing.moving)),
+            moved=frozenset(command.moves),
+        )
+        return tuple(each for each in solve(problem).refusals if each.pod in command.moves)
+
+    @cached_property
+    def _wanted_anyway(self) -> int:
+        """How many new machines the pods that wait need while every machine stays."""
+        standing = self._standing
+        located = standing.company.running
+        problem = msgspec.structs.replace(standing.problem, pods=standing.waiting, located=located)
+        return len(solve(problem).new_nodes)
+
+    def _least_of(self, candidates: Sequence[Candidate]) -> Mapping[str, int]:
+        """Return the least that any pod of a question asks for, resource by resource."""
+        found = [self._least_on(candidate) for candidate in candidates if candidate.movable]
+        return least([*found, *map(pod_requests, self._standing.waiting)])
+
+    def _least_on(self, candidate: Candidate) -> Mapping[str, int]:
+        if candidate.name not in self._least:
+            mine = (pod for pod in candidate.movable if pod.key in self._standing.moving)
+            self._least[candidate.name] = least(pod_requests(pod) for pod in mine)
+        return self._least[candidate.name]
+
+    def _replacements(self, plan: Plan, moving: frozenset[str]) -> tuple[NewNode, ...]:
+        """Return the new machines that are needed because of what goes."""
+        mine = [node for node in plan.new_nodes if any(pod in moving for pod in node.pods)]
+        others = (
+            [node for node in plan.new_nodes if node not in mine] if len(mine) < len(plan.new_nodes) else []
+        )
+        surplus = max(0, len(others) - self._wanted_anyway) if others else 0
+        others.sort(key=lambda node: -node.purchase.price)
+        return (*mine, *others[:surplus])
+
+
+def _quieted(nodes: Sequence[Existing], quiet: frozenset[str]) -> tuple[Existing, ...]:
+    return tuple(msgspec.structs.replace(node, quiet=True) if node.name in quiet else node for node in nodes)

@@ -1,0 +1,140 @@
+"""
+Surge before evict: let a pod's successor start first, where its Deployment can do that.
+
+Evicting a single replica is downtime, and a disruption budget that allows nothing holds a machine
+for ever. A Deployment whose rollout adds a pod before it takes one away can be asked to roll out
+anew: the successor starts elsewhere, since the machine is closed, and the old pod goes when it is
+ready. No eviction happens, so no budget is asked.
+
+Limits: all replicas of the Deployment are replaced, not only the pod on the machine that goes; a
+Deployment that is paused, recreates its pods, may lose one during a rollout, or is in the middle
+of one is left to ordinary eviction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.core.effects import Amend, Effect
+from karpenter.core.state.pod import is_active
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.api.pod import Pod
+    from karpenter.api.wire import IntOrString
+    from karpenter.api.workloads import Deployment
+    from karpenter.core.state.pdb import Guards
+    from karpenter.core.state.view import ClusterView
+
+RESTARTED: Final = "karpenter.sh/restarted-at"
+"""Annotation of a pod template whose change makes its Deployment roll out anew."""
+
+PATIENCE: Final = timedelta(minutes=10)
+"""How long successors may take before a command is given up."""
+
+_SHARE: Final = re.compile(r"([0-9]{1,9})(%?)")
+_USUAL: Final = "25%"
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What is due for pods that are to be succeeded before they go."""
+
+    effects: tuple[Effect, ...] = ()
+    asked: Mapping[str, datetime] = {}
+    """Deployments that were asked to roll out, by key, and when."""
+
+    waits: bool = False
+    late: bool = False
+    """Whether successors took too long."""
+
+
+def surging(pods: Iterable[Pod], view: ClusterView, guards: Guards, now: datetime) -> frozenset[str]:
+    """Return the keys of pods that should be succeeded before they go, and can be."""
+    found = set()
+    for pod in pods:
+        owner = deployment_of(pod, view) if is_active(pod) else None
+        if owner is not None and adds_first(owner):
+            alone = _replicas(owner) == 1
+            if alone or guards.obstacle(pod, now) or guards.holds_for_good(pod, now):
+                found.add(pod.key)
+    return frozenset(found)
+
+
+def step(
+    keys: Iterable[str], node: str, view: ClusterView, asked: Mapping[str, datetime], now: datetime
+) -> Step:
+    """Return what is due for the pods of a closed node that are to be succeeded first."""
+    here = {pod.key: pod for pod in view.pods_by_node.get(node, ()) if is_active(pod)}
+    left = [here[key] for key in keys if key in here]
+    owners = {each.key: each for pod in left if (each := deployment_of(pod, view)) is not None}
+    fresh = {key: owner for key, owner in owners.items() if key not in asked}
+    return Step(
+        effects=tuple(_restart(owner, node, now) for owner in fresh.values()),
+        asked={**asked, **dict.fromkeys(fresh, now)},
+        waits=bool(owners),
+        late=any(now - asked[key] > PATIENCE for key in owners if key in asked),
+    )
+
+
+def deployment_of(pod: Pod, view: ClusterView) -> Deployment | None:
+    """Return the Deployment that a pod belongs to."""
+    space = pod.metadata.namespace
+    owned = next((each for each in pod.metadata.owner_references if each.kind == "ReplicaSet"), None)
+    replicas = view.replica_sets.get(f"{space}/{owned.name}") if owned is not None else None
+    above = replicas.metadata.owner_references if replicas is not None else ()
+    owner = next((each for each in above if each.kind == "Deployment"), None)
+    return view.deployments.get(f"{space}/{owner.name}") if owner is not None else None
+
+
+def adds_first(deployment: Deployment) -> bool:
+    """Whether a rollout of a Deployment, which is not in one, adds a pod before it takes one away."""
+    spec, status = deployment.spec, deployment.status
+    rolling = spec.strategy.rolling_update
+    wanted = _replicas(deployment)
+    more = _share(
+        _USUAL if rolling is None or rolling.max_surge is None else rolling.max_surge, wanted, up=True
+    )
+    fewer = rolling.max_unavailable if rolling is not None else None
+    less = _share(_USUAL if fewer is None else fewer, wanted, up=False)
+    settled = status.updated_replicas == status.available_replicas == status.replicas == wanted
+    return (
+        spec.strategy.type in {"", "RollingUpdate"}
+        and not spec.paused
+        and wanted > 0
+        and more > 0
+        and not less
+        and settled
+        and status.observed_generation >= deployment.metadata.generation
+    )
+
+
+def _restart(deployment: Deployment, node: str, now: datetime) -> Amend:
+    notes = {RESTARTED: now.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    return Amend(
+        kind=deployment.kind,
+        name=deployment.name,
+        namespace=deployment.namespace,
+        changes={"spec": {"template": {"metadata": {"annotations": notes}}}},
+        because=f"node {node} goes, and successors of its pods are to be ready first",
+    )
+
+
+def _replicas(deployment: Deployment) -> int:
+    return 1 if deployment.spec.replicas is None else deployment.spec.replicas
+
+
+def _share(value: IntOrString, total: int, *, up: bool) -> int:
+    """Return a count, or a percentage of `total`; nothing when it is neither."""
+    match = _SHARE.fullmatch(str(value))
+    if match is None:
+        return 0
+    number = int(match[1])
+    if not match[2]:
+        return number
+    return -(-number * total // 100) if up else number * total // 100

@@ -1,0 +1,327 @@
+"""
+Looking at every machine at once: which could go, in which order, for the least moving.
+
+Each machine is tried alone against arrays of what the others have free: its pods go where the
+room is of their shape, what is left over to one new machine. The best saving per
+cost of moving is taken, the arrays are brought up to date, and the next best is tried again.
+A machine that has taken pods stays.
+
+Quick and slightly cautious: pods that count for spread or affinity stay in their zone. What
+comes out is a proposal; the solver itself has the last word about it.
+
+What existing machines have free, as arrays: which of them could take any of some pods at all.
+
+Asked before a question goes to the solver, so that machines on which nothing can happen are
+not part of it. Exact integers; knows nothing of labels, taints or company.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.model.resources import CPU, MEMORY, PODS
+from karpenter.core.scheduling.encode.encode import Encoded
+from karpenter.core.scheduling.pack.scheduler import Run
+from karpenter.core.scheduling.price.bound import among_their_own, item_of, values
+from karpenter.core.scheduling.price.market import market
+from karpenter.core.scheduling.price.planner import entangled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from numpy.typing import NDArray
+
+    from karpenter.core.disruption.budgets import Headroom
+    from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.scheduling.encode.pod_classes import PodClass
+    from karpenter.core.scheduling.encode.preferences import Wish
+    from karpenter.core.scheduling.pack.topologygroup import Group
+    from karpenter.core.scheduling.price.market import Item
+    from karpenter.core.scheduling.problem import Existing, Problem
+    from karpenter.core.state.statenode import StateNode
+
+
+_FEW: Final = 16
+"""Machines that are looked at together."""
+
+
+class Trial(NamedTuple):
+    """What taking one machine away would do."""
+
+    saving: float
+    shifts: list[tuple[int, int, int]]
+    """Class, destination, count."""
+
+    exchanges: bool
+    """Whether a new machine is bought."""
+
+
+class Swept(NamedTuple):
+    """Machines that should go: those whose pods fit on others, and those that need a new one."""
+
+    emptied: list[Candidate]
+    exchanged: list[Candidate]
+
+
+class Fleet:
+    """Every machine of a cluster, its free room, and the pods that could move."""
+
+    def __init__(self, problem: Problem, candidates: Sequence[Candidate]) -> None:
+        self._run = Run(Encoded(problem))
+        self._position = {node.name: number for number, node in enumerate(problem.nodes)}
+        self._candidates = {self._position[c.name]: c for c in candidates if c.name in self._position}
+        self._classes = {each.number: each for each in self._run.encoded.classes}
+        homes = {pod.key: at for at, c in self._candidates.items() for pod in c.movable}
+        self._load: dict[int, Counter[int]] = {at: Counter() for at in self._candidates}
+        for each in self._run.encoded.classes:
+            for pod in each.pods:
+                if pod.key in homes:
+                    self._load[homes[pod.key]][each.number] += 1
+        self._open = np.ones(self._run.nodes.count, bool) & ~self._run.quiet
+        self._version = 0
+        """Rises whenever something is taken."""
+
+        self._suited: dict[int, tuple[int, NDArray[np.int32]]] = {}
+        self._suits: dict[int, NDArray[np.bool_]] = {}
+        self._domains: dict[str, NDArray[np.object_]] = {}
+
+    def sweep(self, headroom: Headroom, stop: Callable[[], bool], least: Mapping[str, float]) -> Swept:
+        """Return the machines that should go, the best first; the going of each saves at `least` so much."""
+        queue = []
+        for at, candidate in self._candidates.items():
+            trial = self.trial(at)
+            if trial is not None and trial.saving > least[candidate.name]:
+                queue.append((-trial.saving / candidate.cost, at))
+        heapify(queue)
+        found = Swept([], [])
+        busy: set[int] = set()
+        while queue and not stop():
+            promised, at = heappop(queue)
+            candidate = self._candidates[at]
+            if at in busy or not headroom.allows(candidate):
+                continue
+            trial = self.trial(at)
+            if trial is None or trial.saving <= least[candidate.name]:
+                continue
+            value = -trial.saving / candidate.cost
+            if queue and value > queue[0][0] + 1e-12 and value > promised + 1e-12:
+                heappush(queue, (value, at))
+                continue
+            self._commit(at, trial)
+            headroom.take(candidate)
+            busy.update(destination for _, destination, _ in trial.shifts)
+            (found.exchanged if trial.exchanges else found.emptied).append(candidate)
+        return found
+
+    def by_waste(self, price: Callable[[str], float]) -> list[Candidate]:
+        """
+        Return the machines that may cost more than what they hold would elsewhere, the worst first.
+
+        Left out is what costs no more than the least that its pods must cost anywhere, and the `price`
+        of moving them. The order also minds what they would cost among their own kind.
+        """
+        least, alone = self._worth()
+        found = []
+        for at, candidate in self._candidates.items():
+            paid, load = candidate.price or 0.0, self._load[at].items()
+            if paid - sum(least[number] * count for number, count in load) > price(candidate.name):
+                # Neither is what the pods would cost in the end; half way between them comes close.
+                waste = paid - sum((alone[number] + least[number]) / 2 * count for number, count in load)
+                found.append((waste / candidate.cost, candidate))
+        found.sort(key=lambda pair: (-pair[0], pair[1].name))
+        return [candidate for _, candidate in found]
+
+    def _worth(self) -> tuple[dict[int, float], dict[int, float]]:
+        """Return, per class, the least that a pod must cost, and what it costs among its own kind."""
+        run = self._run
+        items = {each.number: item_of(run, run.wishes[each.number]) for each in run.encoded.classes}
+        demand: Counter[Item] = Counter()
+        for each in run.encoded.classes:
+            demand[items[each.number]] += len(each.pods)
+        if not any(any(item.bits) for item in demand):
+            return dict.fromkeys(items, 0.0), dict.fromkeys(items, 0.0)
+        found = market(list(demand), list(demand.values()), run.templates)
+        least = dict(zip(demand, values(found).pod.tolist(), strict=True))
+        own = dict(zip(demand, among_their_own(found).tolist(), strict=True))
+        return {n: least[item] for n, item in items.items()}, {n: own[item] for n, item in items.items()}
+
+    def trial(self, at: int) -> Trial | None:
+        """Return what taking a machine away would save, or None when its pods have no place."""
+        candidate = self._candidates[at]
+        shifts: list[tuple[int, int, int]] = []
+        taken: dict[int, NDArray[np.int64]] = {}
+        leftover: Counter[int] = Counter()
+        for number, count in sorted(self._load[at].items(), key=lambda entry: self._rank(entry[0])):
+            each = self._classes[number]
+            left = self._shift(each, count, at, taken, shifts)
+            if left:
+                leftover[number] = left
+        price = self._new_machine(leftover, at) if leftover else 0.0
+        if price is None:
+            return None
+        return Trial((candidate.price or 0.0) - price, shifts, bool(leftover))
+
+    def _rank(self, number: int) -> tuple[int, ...]:
+        return tuple(-amount for amount in self._classes[number].want)
+
+    def _shift(
+        self,
+        each: PodClass,
+        count: int,
+        at: int,
+        taken: dict[int, NDArray[np.int64]],
+        shifts: list[tuple[int, int, int]],
+    ) -> int:
+        """Spread pods of a class over other machines; return how many found no room."""
+        run = self._run
+        wish = run.wishes[each.number][0]
+        columns = [self._column(key) for key in entangled(run, wish)]
+        asked = [(axis, amount) for axis, amount in enumerate(each.want) if amount > 0]
+        for node in _one_by_one(self._with_room(each, wish)):
+            if node == at or any(column[node] != column[at] for column in columns):
+                continue
+            used = taken.get(node)
+            free = run.nodes.free[:, node] if used is None else run.nodes.free[:, node] - used
+            left = free.tolist()
+            most = min(count, wish.host_cap(node), *(left[axis] // amount for axis, amount in asked))
+            if most <= 0 or not run.fits_ports(wish, node) or not run.fits_volumes(wish, node):
+                continue
+            taken[node] = each.vector * most if used is None else used + each.vector * most
+            shifts.append((each.number, node, most))
+            count -= most
+            if not count:
+                break
+        return count
+
+    def _with_room(self, each: PodClass, wish: Wish) -> NDArray[np.int32]:
+        """Return the open machines that suit a class and have room for one pod, the best first."""
+        known = self._suited.get(each.number)
+        if known is None or known[0] != self._version:
+            fine = self._open & self._suiting(wish) & self._run.nodes.with_room(each.want)
+            found = self._run.in_order(np.flatnonzero(fine), wish)
+            known = self._suited[each.number] = (self._version, found.astype(np.int32))
+        return known[1]
+
+    def _suiting(self, wish: Wish) -> NDArray[np.bool_]:
+        found = self._suits.get(wish.of.number)
+        if found is None:
+            kinds = np.array([kind.suits(wish) for kind in self._run.kinds.all], bool)
+            found = self._suits[wish.of.number] = kinds[self._run.kinds.of]
+        return found
+
+    def _column(self, key: str) -> NDArray[np.object_]:
+        found = self._domains.get(key)
+        if found is None:
+            values = [node.labels.get(key) for node in self._run.problem.nodes]
+            found = np.empty(len(values), object)
+            found[:] = values
+            self._domains[key] = found
+        return found
+
+    def _new_machine(self, leftover: Counter[int], at: int) -> float | None:
+        """Return the price of the cheapest new machine that takes everything left over."""
+        run = self._run
+        total = np.zeros(len(run.encoded.axis), np.int64)
+        for number, count in leftover.items():
+            each = self._classes[number]
+            if run.wishes[number][0].host_cap(run.nodes.count) < count:
+                return None
+            total += each.vector * count
+        for template in run.templates:
+            state = run.base(template)
+            for number in leftover:
+                wish = run.wishes[number][0]
+                reached = run.states.step(state, wish.requirements) if wish.tolerates(template) else None
+                for key in entangled(run, wish) if reached is not None else ():
+                    domain = self._column(key)[at]
+                    if reached is not None and domain is not None:
+                        reached = run.states.step(reached, Requirements.only(key, frozenset({domain})))
+                if reached is None:
+                    break
+                state = reached
+            else:
+                universe = template.universe
+                roomy = np.asarray((universe.room >= total).all(axis=1), bool)
+                fine = roomy[universe.owner] & universe.flags(state.bits)
+                if fine.any():
+                    return float(universe.price[fine].min())
+        return None
+
+    def _commit(self, at: int, trial: Trial) -> None:
+        run = self._run
+        self._version += 1
+        self._open[at] = False
+        for number, node, count in trial.shifts:
+            wish = run.wishes[number][0]
+            run.nodes.take(node, wish.of.vector, count)
+            for group in run.counting(wish):
+                self._recount(group, at, node, count)
+
+    @staticmethod
+    def _recount(group: Group, at: int, node: int, count: int) -> None:
+        if group.by_host:
+            group.hosts.add(at, -min(count, group.hosts[at]))
+            group.hosts.add(node, count)
+
+
+def _one_by_one(nodes: NDArray[np.int32]) -> Iterator[int]:
+    """Yield the entries of an array, of which usually only the first few are wanted."""
+    for start in range(0, len(nodes), _FEW):
+        yield from nodes[start : start + _FEW].tolist()
+
+
+_ALWAYS: Final = frozenset({CPU, MEMORY, PODS})
+"""Resources that are looked at whoever asks; a machine that is overdrawn in one takes nobody."""
+
+
+class Rooms:
+    """The free room of every machine."""
+
+    def __init__(self, nodes: Sequence[Existing]) -> None:
+        self._nodes = nodes
+        self._at = {node.name: number for number, node in enumerate(nodes)}
+        self._free: dict[str, NDArray[np.int64]] = {}
+
+    def with_room(self, want: Mapping[str, int], *, without: AbstractSet[str]) -> list[int]:
+        """Return the positions of machines, `without` some, that have room for `want`, in order."""
+        fine = np.ones(len(self._nodes), bool)
+        for name in _ALWAYS | want.keys():
+            fine &= self._row(name) >= max(want.get(name, 0), 0)
+        for each in without:
+            if each in self._at:
+                fine[self._at[each]] = False
+        found: list[int] = np.flatnonzero(fine).tolist()
+        return found
+
+    def _row(self, name: str) -> NDArray[np.int64]:
+        found = self._free.get(name)
+        if found is None:
+            row = [node.free.get(name, 0) for node in self._nodes]
+            found = self._free[name] = np.array(row, np.int64)
+        return found
+
+
+def least(lists: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the least that any list asks for, of each resource that all of them ask for."""
+    found: dict[str, int] | None = None
+    for each in lists:
+        if found is None:
+            found = dict(each)
+        else:
+            found = {name: min(amount, each[name]) for name, amount in found.items() if name in each}
+    return found or {}
+
+
+def usual_shape(nodes: Iterable[StateNode]) -> float:
+    """Return how much memory is asked for with each unit of processor, on all machines together."""
+    used: Counter[str] = Counter()
+    for node in nodes:
+        free, size = node.available, node.allocatable
+        used.update({name: size.get(name, 0) - free.get(name, 0) for name in (CPU, MEMORY)})
+    return max(used[MEMORY], 0) / max(used[CPU], 1)

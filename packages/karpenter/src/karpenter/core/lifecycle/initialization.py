@@ -1,0 +1,115 @@
+"""
+When a node is complete: ready, rid of the taints of its start, with every resource and device promised.
+
+There is no time limit: a node that never completes is kept and says what it waits for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.api.labels import INITIALIZED, REQUESTED_DRA_DRIVERS
+from karpenter.base.quantity import QuantityError
+from karpenter.core.effects import Amend
+from karpenter.core.lifecycle import conditions
+from karpenter.core.lifecycle.conditions import Progress
+from karpenter.core.model.resources import parse_resources
+from karpenter.core.model.taints import is_passing, same_taint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from karpenter.api.dra import ResourceSlice
+    from karpenter.api.node import Node
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.core.lifecycle.conditions import Board
+
+
+def initialize(
+    claim: NodeClaim, nodes: Sequence[Node], board: Board, slices: Iterable[ResourceSlice] | None = None
+) -> Progress:
+    """Return how far the node of a registered claim has come; no `slices` means that devices do not count."""
+    kind = conditions.INITIALIZED
+    if len(nodes) != 1:
+        return Progress(board=board.unknown(kind, "NodeNotFound", "Node not registered with cluster"))
+    node = nodes[0]
+    missing = _missing(claim, node) or _missing_devices(claim, node, slices)
+    if missing is not None:
+        return Progress(board=board.unknown(kind, *missing))
+    if node.metadata.labels.get(INITIALIZED) == "true":
+        return Progress(board=board.true(kind))
+    label = Amend(
+        kind="Node",
+        name=node.name,
+        changes={"metadata": {"labels": {INITIALIZED: "true"}}},
+        because="the node is complete",
+    )
+    return Progress(board=board.true(kind), first=(label,))
+
+
+def _missing(claim: NodeClaim, node: Node) -> tuple[str, str] | None:
+    """Return the first thing that a node lacks, as a reason and a sentence."""
+    if not is_ready(node):
+        return "NodeNotReady", "Node status is NotReady"
+    for taint in claim.spec.startup_taints:
+        if any(same_taint(taint, each) for each in node.spec.taints):
+            return "StartupTaintsExist", f"StartupTaint {_written(taint.key, taint.effect)} still exists"
+    for taint in node.spec.taints:
+        if is_passing(taint):
+            return (
+                "KnownEphemeralTaintsExist",
+                f"KnownEphemeralTaint {_written(taint.key, taint.effect)} still exists",
+            )
+    if resource := _unregistered(claim, node):
+        return "ResourceNotRegistered", f"Resource {resource} was requested but not registered"
+    return None
+
+
+def _missing_devices(
+    claim: NodeClaim, node: Node, slices: Iterable[ResourceSlice] | None
+) -> tuple[str, str] | None:
+    """Return which drivers have not shown all devices of a pool on the node yet."""
+    wanted = claim.metadata.annotations.get(REQUESTED_DRA_DRIVERS, "")
+    if slices is None or not wanted:
+        return None
+    shown = {each.spec.driver for each in _complete_pools(node, slices)}
+    late = [driver for driver in wanted.split(",") if driver not in shown]
+    if not late:
+        return None
+    return (
+        "DRADriverPoolsNotPublished",
+        f"DRA drivers have not published a complete pool on the node: {', '.join(late)}",
+    )
+
+
+def _complete_pools(node: Node, slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
+    """Return one slice for each pool of a node of whose newest generation all slices are there."""
+    pools: dict[tuple[str, str], list[ResourceSlice]] = {}
+    for each in slices:
+        if each.spec.node_name == node.name:
+            pools.setdefault((each.spec.driver, each.spec.pool.name), []).append(each)
+    found = []
+    for own in pools.values():
+        newest = max(each.spec.pool.generation for each in own)
+        last = [each for each in own if each.spec.pool.generation == newest]
+        if len(last) == last[0].spec.pool.resource_slice_count:
+            found.append(last[0])
+    return found
+
+
+def _unregistered(claim: NodeClaim, node: Node) -> str:
+    try:
+        wanted = parse_resources(claim.spec.resources.requests)
+        has = parse_resources(node.status.allocatable)
+    except QuantityError as error:  # an API server would have refused it
+        return str(error)
+    return next((name for name, amount in sorted(wanted.items()) if amount and not has.get(name)), "")
+
+
+def _written(key: str, effect: str) -> str:
+    return f"{key}:{effect}"
+
+
+def is_ready(node: Node) -> bool:
+    """Whether the kubelet says that the node is ready."""
+    return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)

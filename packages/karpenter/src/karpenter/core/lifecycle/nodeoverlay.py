@@ -1,0 +1,46 @@
+"""
+What overlays say about themselves: whether they can be read, and whether another contradicts them.
+
+All overlays are judged together, over everything that every pool may buy: what is refused here is what a
+decision leaves out, since both ask the same functions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from karpenter.core.lifecycle.conditions import VALIDATION_SUCCEEDED, amend, overlay_board
+from karpenter.core.scheduling.build.overlay import accepted, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from karpenter.core.effects import Effect
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.state.view import ClusterView
+
+PERIOD: Final = 6 * 60 * 60.0
+
+
+def judge(view: ClusterView, catalog: Catalog, now: datetime) -> tuple[Effect, ...]:
+    """Return what to write on overlays whose standing has changed."""
+    return tuple(_judged(view, catalog, now))
+
+
+def _judged(view: ClusterView, catalog: Catalog, now: datetime) -> Iterator[Effect]:
+    readable, unread = read(view.overlays.values(), catalog.label_rules)
+    pools = {
+        pool.name: (pool.spec.template.metadata.labels, catalog.types_of(pool.name))
+        for pool in view.pools.values()
+    }
+    _, contradicted = accepted(readable, pools)
+    for overlay in view.overlays.values():
+        board = overlay_board(overlay, now)
+        if problem := unread.get(overlay.name):
+            board = board.false(VALIDATION_SUCCEEDED, "RuntimeValidation", problem)
+        elif problem := contradicted.get(overlay.name):
+            board = board.false(VALIDATION_SUCCEEDED, "Conflict", problem)
+        else:
+            board = board.true(VALIDATION_SUCCEEDED)
+        yield from amend(overlay, board, because="overlays, pools or what is sold have changed")

@@ -1,0 +1,125 @@
+"""
+What a pool says about itself: whether it makes sense, whether its node class is ready, what its template is.
+
+All of it is worked out in one look and written in one go. A pool is used only when both its own validation
+and its class say yes about its present generation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION, NODES
+from karpenter.api.validation.amounts import check_amounts
+from karpenter.api.validation.nodepool_validation import check_pool
+from karpenter.base.duration import DurationError
+from karpenter.core.effects import Amend
+from karpenter.core.lifecycle import conditions
+from karpenter.core.lifecycle.conditions import amend
+from karpenter.core.lifecycle.registrationhealth import is_outdated
+from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
+from karpenter.core.model.resources import render_resources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from karpenter.api.labels import LabelRules
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.api.nodepool import NodePool
+    from karpenter.core.effects import Effect
+    from karpenter.core.lifecycle.conditions import Board
+    from karpenter.core.state.view import NodeClass
+
+_ALWAYS_SHOWN: Final = ("cpu", "memory", "pods", "ephemeral-storage", NODES)
+
+
+def tend(
+    pool: NodePool,
+    node_class: NodeClass | None,
+    claims: Iterable[NodeClaim],
+    *,
+    rules: LabelRules,
+    now: datetime,
+) -> tuple[Effect, ...]:
+    """Return what is due for a pool; `claims` are its own."""
+    board = _class_ready(_validated(conditions.pool_board(pool, now), pool, rules), pool, node_class)
+    status: dict[str, Any] = {}
+    if node_class is not None and is_outdated(pool, node_class):
+        kind = conditions.REGISTRATION_HEALTHY
+        board = board.unknown(kind, conditions.AWAITING, "no machine of this generation has registered yet")
+        status["nodeClassObservedGeneration"] = node_class.generation
+    hashes = _hashes(pool)
+    notes = pool.metadata.annotations
+    changes = (
+        {"metadata": {"annotations": hashes}} if any(notes.get(k) != v for k, v in hashes.items()) else {}
+    )
+    return (
+        *(_rehashed(claim, hashes) for claim in claims if _is_of_older_version(claim, pool, hashes)),
+        *amend(pool, board, changes=changes, status=status, because="the pool or its node class has changed"),
+    )
+
+
+def counted(pool: NodePool, used: Mapping[str, int]) -> tuple[Effect, ...]:
+    """Return the write that tells what the machines of a pool have together; nothing if it tells that now."""
+    amounts = {**dict.fromkeys(_ALWAYS_SHOWN, 0), **used}
+    shown, nodes = render_resources(amounts), amounts[NODES]
+    if pool.status.resources == shown and pool.status.nodes == nodes:
+        return ()
+    gone = {name: None for name in pool.status.resources if name not in shown}
+    return (
+        Amend(
+            kind=pool.kind,
+            name=pool.name,
+            status={"resources": {**shown, **gone}, "nodes": nodes},
+            because="its machines have changed",
+        ),
+    )
+
+
+def _validated(board: Board, pool: NodePool, rules: LabelRules) -> Board:
+    problems = [*check_pool(pool, rules=rules), *check_amounts(pool)]
+    if problems:
+        text = "; ".join(str(problem) for problem in problems)
+        return board.false(conditions.VALIDATION_SUCCEEDED, "NodePoolValidationFailed", text)
+    return board.true(conditions.VALIDATION_SUCCEEDED)
+
+
+def _class_ready(board: Board, pool: NodePool, found: NodeClass | None) -> Board:
+    kind = conditions.NODE_CLASS_READY
+    name = pool.spec.template.spec.node_class_ref.name
+    if found is None:
+        return board.false(kind, "NodeClassNotFound", f"NodeClass {name} not found on cluster")
+    if found.deleting:
+        return board.false(kind, "NodeClassTerminating", f"NodeClass {name} is terminating")
+    if found.ready is None:
+        return board.false(kind, "NodeClassReadinessUnknown", f"NodeClass {name} readiness is unknown")
+    if not found.ready:
+        return board.false(kind, found.reason or "NodeClassNotReady", found.message)
+    return board.true(kind)
+
+
+def _hashes(pool: NodePool) -> dict[str, str]:
+    try:
+        return {NODEPOOL_HASH: pool_hash(pool), NODEPOOL_HASH_VERSION: POOL_HASH_VERSION}
+    except DurationError:  # the validation says so
+        return {}
+
+
+def _is_of_older_version(claim: NodeClaim, pool: NodePool, hashes: Mapping[str, str]) -> bool:
+    version = hashes.get(NODEPOOL_HASH_VERSION)
+    if version is None or pool.metadata.annotations.get(NODEPOOL_HASH_VERSION) == version:
+        return False
+    return claim.metadata.annotations.get(NODEPOOL_HASH_VERSION) != version
+
+
+def _rehashed(claim: NodeClaim, hashes: Mapping[str, str]) -> Amend:
+    """Return the write that brings a claim to the present version, with its drift left as it is."""
+    drifted = any(each.type == conditions.DRIFTED for each in claim.status.conditions)
+    version = {NODEPOOL_HASH_VERSION: hashes[NODEPOOL_HASH_VERSION]}
+    return Amend(
+        kind=claim.kind,
+        name=claim.name,
+        changes={"metadata": {"annotations": version if drifted else dict(hashes)}},
+        because="hashes are of another version now",
+    )

@@ -1,0 +1,140 @@
+"""
+When a machine has become a node of ours.
+
+The node is found by its provider id. It is given what its claim promises (labels, annotations, taints, the
+finalizer that keeps it until its machine is gone, its owner) and loses the taint with which it came up, in
+one write. From then on the node speaks for the machine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from karpenter.api.labels import (
+    DO_NOT_SYNC_TAINTS,
+    NO_EXECUTE,
+    REGISTERED,
+    TERMINATION_FINALIZER,
+    UNREGISTERED,
+)
+from karpenter.api.node import Taint
+from karpenter.api.wire import to_plain
+from karpenter.core.effects import Amend, Count, Outcome
+from karpenter.core.events import unregistered_taint_missing
+from karpenter.core.lifecycle import conditions
+from karpenter.core.lifecycle.conditions import Progress
+from karpenter.core.lifecycle.metrics import by_zone, pool_of
+from karpenter.core.model.taints import merge, without
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karpenter.api.node import Node
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.core.effects import Effect
+    from karpenter.core.lifecycle.conditions import Board
+
+_UNREGISTERED: Final = Taint(key=UNREGISTERED, effect=NO_EXECUTE)
+
+
+def register(claim: NodeClaim, nodes: Sequence[Node], board: Board, holds: Sequence[str]) -> Progress:
+    """
+    Return how far the registration of a claim's node has come.
+
+    `holds` names what the provider still has to finish before pods may come to the node.
+    """
+    kind = conditions.REGISTERED
+    if not nodes:
+        return Progress(board=board.unknown(kind, "NodeNotFound", "Node not registered with cluster"))
+    if len(nodes) > 1:
+        names = ", ".join(sorted(node.name for node in nodes))
+        message = f"Several nodes say that they are this machine: {names}"
+        return Progress(board=board.false(kind, "MultipleNodesFound", message))
+    node = nodes[0]
+    warnings = _warnings(claim, node)
+    if holds:
+        held = board.unknown(kind, "RegistrationHookPending", ", ".join(holds))
+        return Progress(board=held, first=(*warnings, *_sync(claim, node, done=False)))
+    return Progress(
+        board=board.true(kind),
+        status={"nodeName": node.name},
+        first=(*warnings, *_sync(claim, node, done=True)),
+        then=(
+            Count(metric="karpenter_nodes_created_total", labels=by_zone(claim)),
+            *outcome(claim, healthy=True),
+        ),
+    )
+
+
+def outcome(claim: NodeClaim, *, healthy: bool, reason: str = "", message: str = "") -> tuple[Effect, ...]:
+    """Return the note for a claim's pool that its machine became a node, or did not."""
+    owner = next((each for each in claim.metadata.owner_references if each.kind == "NodePool"), None)
+    if owner is None or not pool_of(claim):
+        return ()
+    return (
+        Outcome(
+            pool=pool_of(claim),
+            pool_uid=owner.uid,
+            healthy=healthy,
+            reason=reason,
+            message=message,
+            because=f"claim {claim.name} {'has a node' if healthy else 'never got a node'}",
+        ),
+    )
+
+
+def _warnings(claim: NodeClaim, node: Node) -> tuple[Effect, ...]:
+    came_up_closed = any(t.key == UNREGISTERED and t.effect == NO_EXECUTE for t in node.spec.taints)
+    if came_up_closed or REGISTERED in node.metadata.labels:
+        return ()
+    return (unregistered_taint_missing(claim, node),)
+
+
+def _sync(claim: NodeClaim, node: Node, *, done: bool) -> tuple[Effect, ...]:
+    """Return the write that makes a node what its claim promises; nothing if it is that already."""
+    taints = node.spec.taints
+    if node.metadata.labels.get(DO_NOT_SYNC_TAINTS) != "true":
+        taints = merge(merge(taints, claim.spec.taints), claim.spec.startup_taints)
+    labels = dict(claim.metadata.labels)
+    if done:
+        taints = without(taints, [_UNREGISTERED])
+        labels[REGISTERED] = "true"
+    metadata: dict[str, Any] = {}
+    if missing := {k: v for k, v in labels.items() if node.metadata.labels.get(k) != v}:
+        metadata["labels"] = missing
+    notes = claim.metadata.annotations
+    if missing := {k: v for k, v in notes.items() if node.metadata.annotations.get(k) != v}:
+        metadata["annotations"] = missing
+    if TERMINATION_FINALIZER not in node.metadata.finalizers:
+        metadata["finalizers"] = [*node.metadata.finalizers, TERMINATION_FINALIZER]
+    if not any(owner.uid == claim.metadata.uid for owner in node.metadata.owner_references):
+        metadata["ownerReferences"] = [*map(to_plain, node.metadata.owner_references), _owner(claim)]
+    changes: dict[str, Any] = {"metadata": metadata} if metadata else {}
+    if taints != node.spec.taints:
+        changes["spec"] = {"taints": [render_taint(taint) for taint in taints]}
+    if not changes:
+        return ()
+    return (
+        Amend(
+            kind="Node",
+            name=node.name,
+            changes=changes,
+            version=node.metadata.resource_version,
+            because=f"it is the machine of claim {claim.name}",
+        ),
+    )
+
+
+def render_taint(taint: Taint) -> dict[str, Any]:
+    """Return a taint as the API takes it."""
+    return {"key": taint.key, "effect": taint.effect, **to_plain(taint)}
+
+
+def _owner(claim: NodeClaim) -> dict[str, Any]:
+    return {
+        "apiVersion": claim.api_version,
+        "kind": claim.kind,
+        "name": claim.name,
+        "uid": claim.metadata.uid,
+        "blockOwnerDeletion": True,
+    }

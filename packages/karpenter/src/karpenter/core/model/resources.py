@@ -1,0 +1,259 @@
+"""
+Resource lists: how much of each resource, in exact integers, and what a pod asks for.
+
+A list maps a resource name to an amount: cpu in thousandths of a core, every other
+resource in its own unit (bytes, pods, devices), fractions rounded up. A resource that
+is missing from a list counts as zero. No function changes its arguments.
+
+:func:`pod_requests` and :func:`pod_limits` follow the scheduler of Kubernetes: sidecars
+count beside the containers, an ordinary init container needs room only before them, and
+a container that was resized in place counts with the most it may hold.
+
+Refuses to know what fits on which node and why; that is the solver's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from karpenter.base.pretty import excerpt
+from karpenter.base.quantity import NANOS, Format, Quantity, QuantityError, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from karpenter.api.pod import Container, ContainerStatus, Pod
+
+Resources: TypeAlias = Mapping[str, int]
+"""Resource name to an exact amount: cpu in thousandths of a core, everything else in its base unit."""
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+PODS: Final = "pods"
+HUGEPAGES_PREFIX: Final = "hugepages-"
+
+_COUNTED_IN_BYTES: Final = frozenset({MEMORY, EPHEMERAL_STORAGE, "storage"})
+_MILLI: Final = NANOS // 1000
+_KIBI: Final = 1024
+_BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_ALWAYS: Final = "Always"
+_RESIZE_PENDING: Final = "PodResizePending"
+_INFEASIBLE: Final = "Infeasible"
+
+
+def parse_resources(wire: Mapping[str, object]) -> dict[str, int]:
+    """
+    Return the amounts that a list of quantities stands for.
+
+    Raises:
+        QuantityError: naming the resource, the value, and what is allowed.
+    """
+    if not isinstance(wire, Mapping):
+        raise QuantityError(f"{excerpt(wire)} is not a list of resources: expected names with quantities")
+    return {name: parse_amount(name, written) for name, written in wire.items()}
+
+
+def parse_amount(name: str, written: object) -> int:
+    """
+    Return the amount of the resource `name` that the quantity `written` stands for.
+
+    Raises:
+        QuantityError: naming the resource, the value, and what is allowed.
+    """
+    try:
+        if isinstance(written, str):
+            return _parse_text(name, written)
+        return _amount(name, parse_quantity(written))
+    except QuantityError as error:
+        raise QuantityError(f"resource {excerpt(name)}: {error}") from None
+
+
+@lru_cache(maxsize=16384)  # the pods of a cluster repeat a few hundred texts
+def _parse_text(name: str, text: str) -> int:
+    return _amount(name, parse_quantity(text))
+
+
+def _amount(name: str, quantity: Quantity) -> int:
+    return quantity.milli if name == CPU else quantity.value
+
+
+def render_resources(resources: Resources) -> dict[str, str]:
+    """Return the canonical quantities of a list, sorted by name."""
+    return {name: render_amount(name, resources[name]) for name in sorted(resources)}
+
+
+def render_amount(name: str, amount: int) -> str:
+    """Return the canonical quantity for an `amount` of the resource `name`."""
+    if name == CPU:
+        return str(Quantity(amount * _MILLI))
+    in_bytes = name in _COUNTED_IN_BYTES or name.startswith(HUGEPAGES_PREFIX)
+    binary = in_bytes and amount % _KIBI == 0
+    return str(Quantity(amount * NANOS, Format.BINARY_SI if binary else Format.DECIMAL_SI))
+
+
+def tell_amount(name: str, amount: int) -> str:
+    """Return an `amount` as people say it: cores with decimals, bytes in the largest unit to two digits."""
+    if name == CPU:
+        return f"{amount / 1000:.3f}".rstrip("0").rstrip(".")
+    if name not in _COUNTED_IN_BYTES or amount < _KIBI:
+        return render_amount(name, amount)
+    power = min((amount.bit_length() - 1) // 10, len(_BINARY))
+    hundredths = (amount * 100) >> (10 * power)
+    whole, rest = divmod(hundredths, 100)
+    return f"{whole}.{rest:02}".rstrip("0").rstrip(".") + _BINARY[power - 1]
+
+
+def add(left: Resources, right: Resources) -> dict[str, int]:
+    """Return the sum over the resources of both sides."""
+    result = dict(left)
+    _add_to(result, right)
+    return result
+
+
+def merge(lists: Iterable[Resources]) -> dict[str, int]:
+    """Return the sum of any number of lists over the resources of all of them."""
+    result: dict[str, int] = {}
+    for resources in lists:
+        _add_to(result, resources)
+    return result
+
+
+def subtract(left: Resources, right: Resources) -> dict[str, int]:
+    """Return what is left of `left`; resources that only `right` names are dropped."""
+    return {name: amount - right.get(name, 0) for name, amount in left.items()}
+
+
+def maximum(*lists: Resources) -> dict[str, int]:
+    """Return the largest amount of each resource that any list names."""
+    result: dict[str, int] = {}
+    for resources in lists:
+        _raise_to(result, resources)
+    return result
+
+
+def fits(candidate: Resources, total: Resources) -> bool:
+    """Say whether `total` has room for `candidate`; a total that is overdrawn anywhere has none."""
+    for amount in total.values():
+        if amount < 0:
+            return False
+    for name, amount in candidate.items():  # noqa: SIM110  a plain loop is twice as fast as all()
+        if amount > total.get(name, 0):
+            return False
+    return True
+
+
+def pod_requests(pod: Pod) -> dict[str, int]:
+    """
+    Return what the scheduler sets aside for `pod`, itself counted as one of ``pods``.
+
+    Raises:
+        QuantityError: naming the container, the resource, the value, and what is allowed.
+    """
+    asked = _of_all_containers(pod, _container_requests)
+    level = pod.spec.resources
+    if level is not None:
+        # A pod-level limit stands in for a request only where no container asks at all.
+        limits = {name: amount for name, amount in parse_resources(level.limits).items() if name not in asked}
+        asked |= {n: a for n, a in (limits | parse_resources(level.requests)).items() if _may_be_pod_level(n)}
+    _add_to(asked, parse_resources(pod.spec.overhead))
+    asked[PODS] = 1
+    return asked
+
+
+def pod_limits(pod: Pod) -> dict[str, int]:
+    """
+    Return the most that `pod` may use, where it is limited at all.
+
+    Raises:
+        QuantityError: naming the container, the resource, the value, and what is allowed.
+    """
+    limits = _of_all_containers(pod, _container_limits)
+    level = pod.spec.resources
+    if level is not None:
+        limits |= {n: a for n, a in parse_resources(level.limits).items() if _may_be_pod_level(n)}
+    overhead = parse_resources(pod.spec.overhead)
+    return {name: amount + overhead.get(name, 0) for name, amount in limits.items()}
+
+
+def _may_be_pod_level(name: str) -> bool:
+    return name in {CPU, MEMORY} or name.startswith(HUGEPAGES_PREFIX)
+
+
+def _of_all_containers(
+    pod: Pod, of_one: Callable[[Container, ContainerStatus | None, bool], dict[str, int]]
+) -> dict[str, int]:
+    """Return the most that the containers of `pod` need at any time of its life."""
+    status = pod.status
+    reported = {
+        each.name: each
+        for each in (*status.container_statuses, *status.init_container_statuses)
+        if each.resources is not None
+    }
+    infeasible = bool(reported) and _is_resize_infeasible(pod)
+    running: dict[str, int] = {}
+    for container in pod.spec.containers:
+        _add_to(running, of_one(container, reported.get(container.name), infeasible))
+    starting: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    for container in pod.spec.init_containers:
+        if container.restart_policy == _ALWAYS:
+            need = of_one(container, reported.get(container.name), infeasible)
+            _add_to(running, need)
+            _add_to(sidecars, need)
+            _raise_to(starting, sidecars)
+        else:
+            _raise_to(starting, add(of_one(container, None, infeasible), sidecars))
+    _raise_to(running, starting)
+    return running
+
+
+def _container_requests(
+    container: Container, reported: ContainerStatus | None, infeasible: bool
+) -> dict[str, int]:
+    # The API server fills a missing request from the limit; manifests on disk have not been there yet.
+    asked = _parse_for(container, {**container.resources.limits, **container.resources.requests})
+    if reported is None or reported.resources is None:
+        return asked
+    held = maximum(
+        _parse_for(container, reported.allocated_resources),
+        _parse_for(container, reported.resources.requests),
+    )
+    return held if infeasible else maximum(asked, held)
+
+
+def _container_limits(
+    container: Container, reported: ContainerStatus | None, infeasible: bool
+) -> dict[str, int]:
+    limits = _parse_for(container, container.resources.limits)
+    if reported is None or reported.resources is None:
+        return limits
+    held = _parse_for(container, reported.resources.limits)
+    return held if infeasible else maximum(limits, held)
+
+
+def _parse_for(container: Container, wire: Mapping[str, object]) -> dict[str, int]:
+    try:
+        return parse_resources(wire)
+    except QuantityError as error:
+        raise QuantityError(f"container {excerpt(container.name)}: {error}") from None
+
+
+def _is_resize_infeasible(pod: Pod) -> bool:
+    if pod.status.resize == _INFEASIBLE:  # clusters older than 1.33
+        return True
+    pending = [each.reason for each in pod.status.conditions if each.type == _RESIZE_PENDING]
+    return pending[:1] == [_INFEASIBLE]
+
+
+def _add_to(result: dict[str, int], resources: Resources) -> None:
+    for name, amount in resources.items():
+        result[name] = result.get(name, 0) + amount
+
+
+def _raise_to(result: dict[str, int], resources: Resources) -> None:
+    for name, amount in resources.items():
+        if name not in result or amount > result[name]:
+            result[name] = amount

@@ -1,0 +1,110 @@
+"""
+Label selectors: which objects a pod affinity, a spread constraint or a disruption budget means.
+
+A selector is compiled once into a value that can be compared, hashed and asked many
+times. No selector at all matches nothing; one without conditions matches everything.
+Two selectors that were written differently but ask the same of each label are equal
+when their conditions are.
+
+Refuses to know namespaces, and whose labels are asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.base.pretty import excerpt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from karpenter.api.meta import LabelSelector, LabelSelectorRequirement
+
+
+class SelectorError(ValueError):
+    """The selector cannot be meant; the message is one sentence that names what is wrong with it."""
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """One condition on one label: it has one of some values, or any; or just that it does not."""
+
+    key: str
+    values: frozenset[str] | None = None
+    """None stands for any value."""
+
+    negated: bool = False
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Say whether `labels` meet the condition; a missing label has no value."""
+        found = labels.get(self.key)
+        has = found is not None if self.values is None else found in self.values
+        return has is not self.negated
+
+    def __str__(self) -> str:
+        """Return the condition as kubectl would write it."""
+        if self.values is None:
+            return f"!{self.key}" if self.negated else self.key
+        values = ",".join(sorted(self.values))
+        if len(self.values) == 1:
+            return f"{self.key}{'!=' if self.negated else '='}{values}"
+        return f"{self.key} {'notin' if self.negated else 'in'} ({values})"
+
+
+class Selector(msgspec.Struct, frozen=True):
+    """Conditions that must all hold, sorted, each once; None matches nothing."""
+
+    conditions: tuple[Condition, ...] | None
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Say whether an object with these labels is meant."""
+        if self.conditions is None:
+            return False
+        for condition in self.conditions:  # noqa: SIM110  a plain loop is twice as fast as all()
+            if not condition.holds(labels):
+                return False
+        return True
+
+    def __str__(self) -> str:
+        """Return the selector as kubectl would write it."""
+        if self.conditions is None:
+            return "<none>"
+        return ",".join(map(str, self.conditions)) or "<all>"
+
+
+NOTHING: Final = Selector(None)
+EVERYTHING: Final = Selector(())
+
+
+def parse_selector(wire: LabelSelector | None) -> Selector:
+    """
+    Return the compiled form of a selector.
+
+    Raises:
+        SelectorError: naming the label and what is allowed.
+    """
+    if wire is None:
+        return NOTHING
+    conditions = {Condition(key, frozenset({value})) for key, value in wire.match_labels.items()}
+    conditions.update(map(_parse_condition, wire.match_expressions))
+    return Selector(tuple(sorted(conditions, key=_order)))
+
+
+def _order(condition: Condition) -> tuple[str, bool, list[str]]:
+    return condition.key, condition.negated, sorted(condition.values or ())
+
+
+def _parse_condition(wire: LabelSelectorRequirement) -> Condition:
+    match wire.operator, bool(wire.values):
+        case (("In" | "NotIn"), True):
+            return Condition(wire.key, frozenset(wire.values), negated=wire.operator == "NotIn")
+        case (("Exists" | "DoesNotExist"), False):
+            return Condition(wire.key, negated=wire.operator == "DoesNotExist")
+        case (("In" | "NotIn"), _):
+            problem = f"{wire.operator} has no values: expected at least one"
+        case (("Exists" | "DoesNotExist"), _):
+            problem = f"{wire.operator} has values: expected none"
+        case _:
+            problem = f"{excerpt(wire.operator)} is no operator: expected In, NotIn, Exists or DoesNotExist"
+    raise SelectorError(f"label {excerpt(wire.key)}: {problem}")

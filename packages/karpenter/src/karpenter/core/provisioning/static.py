@@ -1,0 +1,147 @@
+"""
+Pools of a fixed size: how many machines they lack, and what their claims look like.
+
+A static pool keeps as many machines as it says, pods or no pods. Machines that a disruption is about to
+replace are still there and count against the wish; those that are being deleted count only against the limit
+on nodes. Nothing is chosen here: which machine a claim becomes is left to the provider.
+
+Which machines go when there are too many is decided in ``core.disruption.surplus``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.api.labels import (
+    HOSTNAME,
+    NODEPOOL,
+    NODEPOOL_HASH,
+    NODEPOOL_HASH_VERSION,
+    NODES,
+    TERMINATION_FINALIZER,
+    node_class_label,
+)
+from karpenter.api.meta import ObjectMeta
+from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec
+from karpenter.base.duration import DurationError
+from karpenter.base.quantity import QuantityError
+from karpenter.core.effects import NOTHING, CreateClaim, Step
+from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
+from karpenter.core.model.requirement import RequirementError
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.model.resources import parse_resources
+from karpenter.core.provisioning.provisioner import owner_of, written
+from karpenter.core.state.view import is_true
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
+
+    from karpenter.api.labels import LabelRules
+    from karpenter.api.nodepool import NodePool
+
+PERIOD: Final = 60.0
+AT_LIMIT: Final = 30.0
+"""Seconds after which a pool is looked at again that its limit on nodes keeps small."""
+
+
+class Census(msgspec.Struct, frozen=True, kw_only=True):
+    """The claims of one pool, counted."""
+
+    active: int = 0
+    """Those that stay."""
+
+    pending: int = 0
+    """Those that a disruption is about to replace."""
+
+    deleting: int = 0
+
+    @property
+    def all(self) -> int:
+        """All of them."""
+        return self.active + self.pending + self.deleting
+
+
+def is_static(pool: NodePool) -> bool:
+    """Whether a pool has a fixed size."""
+    return pool.spec.replicas is not None
+
+
+def census(pool: str, claims: Iterable[NodeClaim], marked: AbstractSet[str]) -> Census:
+    """Count the claims of a pool; `marked` ones are about to be replaced."""
+    active = pending = deleting = 0
+    for claim in claims:
+        if claim.metadata.labels.get(NODEPOOL) != pool:
+            continue
+        if claim.metadata.deletion_timestamp is not None:
+            deleting += 1
+        elif claim.name in marked:
+            pending += 1
+        else:
+            active += 1
+    return Census(active=active, pending=pending, deleting=deleting)
+
+
+def grow(pool: NodePool, there: Census, rules: LabelRules) -> Step:
+    """Return the claims that a static pool lacks, as far as its limit lets it have them."""
+    wanted = pool.spec.replicas
+    if wanted is None or pool.metadata.deletion_timestamp is not None:
+        return NOTHING
+    if not is_true(pool.status.conditions, "Ready") or there.active + there.pending >= wanted:
+        return Step(again=PERIOD)
+    lacking = min(wanted - there.active, _room(pool, there))
+    if lacking <= 0:
+        return Step(again=AT_LIMIT)
+    try:
+        claim = _claim(pool, rules)
+    except (DurationError, RequirementError):  # its validation says so
+        return Step(again=PERIOD)
+    because = f"its pool keeps {wanted} machines and has {there.active}"
+    return Step(effects=(CreateClaim(claim=claim, because=because),) * lacking, again=PERIOD)
+
+
+def _room(pool: NodePool, there: Census) -> int:
+    """Return how many machines more a pool may have; those that are leaving count until they are gone."""
+    try:
+        limit = parse_resources(pool.spec.limits).get(NODES)
+    except QuantityError:  # its validation says so
+        return 0
+    return (pool.spec.replicas or 0) if limit is None else limit - there.all
+
+
+def _claim(pool: NodePool, rules: LabelRules) -> NodeClaim:
+    template = pool.spec.template
+    ref = template.spec.node_class_ref
+    class_label = node_class_label(ref.group, ref.kind)
+    given = {**template.metadata.labels, NODEPOOL: pool.name, class_label: ref.name}
+    requirements = Requirements.from_entries(template.spec.requirements).intersect(
+        Requirements.from_labels(given)
+    )
+    chosen = {
+        each.key: each.sample()
+        for each in requirements
+        if each.key not in rules.well_known and not rules.is_restricted(each.key) and each.key != HOSTNAME
+    }
+    return NodeClaim(
+        metadata=ObjectMeta(
+            generate_name=f"{pool.name}-",
+            labels={**{key: value for key, value in chosen.items() if value}, **given},
+            annotations={
+                **template.metadata.annotations,
+                NODEPOOL_HASH: pool_hash(pool),
+                NODEPOOL_HASH_VERSION: POOL_HASH_VERSION,
+            },
+            owner_references=(owner_of(pool),),
+            finalizers=(TERMINATION_FINALIZER,),
+        ),
+        spec=NodeClaimSpec(
+            taints=template.spec.taints,
+            startup_taints=template.spec.startup_taints,
+            requirements=written(requirements.without(class_label)),
+            node_class_ref=ref,
+            expire_after=template.spec.expire_after,
+            termination_grace_period=template.spec.termination_grace_period,
+        ),
+    )

@@ -1,0 +1,318 @@
+"""
+From numbers back to names: what a finished run means as a plan.
+
+Which machine would be bought is worked out for all claims at once; the long list of types
+that would do as well is worked out for one claim, when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from copy import copy
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from karpenter.api.labels import (
+    CAPACITY_OVERLAY_APPLIED,
+    CAPACITY_TYPE,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    MIN_VALUES_RELAXED,
+    PRICE_OVERLAY_APPLIED,
+    REQUESTED_DRA_DRIVERS,
+)
+from karpenter.core.model.requirement import Requirement
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.scheduling.pack.reservationmanager import Reservations, fitting
+from karpenter.core.scheduling.problem import MAX_INSTANCE_TYPES, NewNode, Purchase
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+    from karpenter.core.scheduling.encode.offerings import Bits, Universe
+    from karpenter.core.scheduling.pack.nodeclaim import State
+    from karpenter.core.scheduling.pack.scheduler import Run
+
+_CHUNK = 4096
+_NO_LEAST: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+class ClaimFitting:
+    """What one claim of a run could be bought as."""
+
+    __slots__ = ("_allowed", "_bits", "_least", "_relaxed", "_reserved", "_state", "_used")
+
+    def __init__(self, run: Run, claim: int, allowed: NDArray[np.bool_] | None = None) -> None:
+        self._allowed = allowed
+        self._state = run.claims.states[claim]
+        self._used = tuple(run.claims.used[:, claim].tolist())
+        self._reserved = run.reservations.held(claim)
+        self._least = run.least.get(claim, _NO_LEAST)
+        self._relaxed = claim in run.relaxed
+        self._bits = 0
+
+    def bits(self) -> int:
+        """Return the offerings that would do."""
+        if not self._bits:
+            bits = fitting(self._state, self._used)
+            template = self._state.template
+            if self._allowed is not None:
+                bits = template.universe.keep_types(bits, self._allowed)
+            self._bits = Reservations.usable(self._reserved, template, bits) if template.reserves else bits
+        return self._bits
+
+    @property
+    def template(self) -> Template:
+        """The template behind the claim."""
+        return self._state.template
+
+    @property
+    def universe(self) -> Universe:
+        """Everything that could be bought for it."""
+        return self._state.template.universe
+
+    def narrowed(self, bits: int) -> ClaimFitting:
+        """Return the same with fewer offerings."""
+        found = copy(self)
+        found._bits = bits  # noqa: SLF001  one of us
+        return found
+
+    def type_names(self) -> tuple[str, ...]:
+        """Return every type that would do, cheapest first, as many as one claim may name."""
+        universe = self._state.template.universe
+        flags = universe.flags(self.bits())
+        cheapest = np.full(len(universe.types), np.inf)
+        np.minimum.at(cheapest, universe.owner[flags], universe.price[flags])
+        order = np.argsort(cheapest, kind="stable")
+        kinds = order[np.isfinite(cheapest[order])].tolist()
+        return tuple(universe.types[kind].name for kind in self._with_variety(kinds))
+
+    def _with_variety(self, kinds: list[int]) -> list[int]:
+        """Cut the list to what one claim may name, keeping the least choice of values that it must have."""
+        if len(kinds) <= MAX_INSTANCE_TYPES or not self._least:
+            return kinds[:MAX_INSTANCE_TYPES]
+        types = self._state.template.universe.types
+        kept: list[int] = []
+        for key, least in self._least.items():
+            seen: set[str] = set()
+            for kind in kinds:
+                values = types[kind].requirements[key].values
+                if len(seen) < least and not values <= seen:
+                    seen |= values
+                    kept.append(kind)
+        wanted = set(kept[:MAX_INSTANCE_TYPES])
+        others = [kind for kind in kinds if kind not in wanted]
+        wanted.update(others[: MAX_INSTANCE_TYPES - len(wanted)])
+        return [kind for kind in kinds if kind in wanted]
+
+    def requirements(self, types: tuple[str, ...]) -> Requirements:
+        """Return what the claim would carry."""
+        universe = self._state.template.universe
+        found = self._state.requirements.without(HOSTNAME)
+        named = set(types)
+        bits = universe.keep_types(
+            self.bits(), np.array([kind.name in named for kind in universe.types], bool)
+        )
+        narrow = [
+            Requirement(INSTANCE_TYPE, frozenset(types)),
+            Requirement(CAPACITY_TYPE, universe.values(CAPACITY_TYPE, bits)),
+        ]
+        if self._reserved:
+            narrow.append(_reservations(universe, bits))
+        found = found.intersect(Requirements.of(narrow))
+        if self._relaxed:
+            found = Requirements.of(
+                Requirement(r.key, r.values, r.complement, r.gte, r.lte, self._least.get(r.key, r.min_values))
+                for r in found
+            )
+        return found
+
+    def requests(self) -> Mapping[str, int]:
+        """Return what the pods ask for, and the least that daemons add on any type."""
+        template = self._state.template
+        axis = template.universe.axis
+        total = {name: amount for name, amount in zip(axis, self._used, strict=True) if amount}
+        overheads = [template.overhead[kind] for kind in template.universe.types_of(self.bits())]
+        for name in sorted({name for each in overheads for name in each}):
+            least = min(each.get(name, 0) for each in overheads)
+            if least:
+                total[name] = total.get(name, 0) + least
+        return total
+
+
+def _reservations(universe: Universe, bits: Bits) -> Requirement:
+    """Return which reservations some reserved offerings are of, under the label that tells them apart."""
+    offers = [universe.offerings[number] for number in np.flatnonzero(universe.flags(bits)).tolist()]
+    ids = frozenset(each.reservation_id for each in offers)
+    told = (r.key for r in offers[0].requirements if r.values == {offers[0].reservation_id})
+    return Requirement(next(told), ids)
+
+
+class Outcome:
+    """What a finished run means; each part is worked out once, when it is asked for."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    @cached_property
+    def hourly(self) -> float:
+        """What the machines cost per hour."""
+        states = self._run.claims.states
+        return float(sum(states[c].template.universe.price[o] for c, o in enumerate(self._bought.tolist())))
+
+    @cached_property
+    def placed(self) -> dict[str, tuple[str, ...]]:
+        """Which pods go to which existing node."""
+        names = ((number, node.name) for number, node in enumerate(self._run.problem.nodes))
+        return {name: tuple(self._pods[number]) for number, name in names if self._pods.get(number)}
+
+    @cached_property
+    def new_nodes(self) -> tuple[NewNode, ...]:
+        """The claims as machines to launch."""
+        run, numbers = self._run, Counter[str]()
+        labels: dict[int, dict[str, str]] = {}
+        found = []
+        for claim, state in enumerate(run.claims.states):
+            pool = state.template.pool
+            numbers[pool.name] += 1
+            if state.number not in labels:
+                labels[state.number] = _labels(run, state)
+            universe = state.template.universe
+            number = int(self._bought[claim])
+            offering, kind = universe.offerings[number], universe.types[int(universe.owner[number])]
+            found.append(
+                NewNode(
+                    name=f"{pool.name}-{numbers[pool.name]}",
+                    pool=pool.name,
+                    purchase=Purchase(
+                        instance_type=kind.name,
+                        zone=offering.zone,
+                        capacity_type=offering.capacity_type,
+                        price=offering.price,
+                        reservation_id=offering.reservation_id,
+                    ),
+                    pods=tuple(self._pods[run.nodes.count + claim]),
+                    fitting=ClaimFitting(run, claim, self._freedom.get(claim)),
+                    annotations=_annotations(run, claim, kind.name),
+                    taints=pool.taints,
+                    startup_taints=pool.startup_taints,
+                    labels=labels[state.number],
+                    allocatable=kind.allocatable,
+                )
+            )
+        return tuple(found)
+
+    @cached_property
+    def _freedom(self) -> dict[int, NDArray[np.bool_]]:
+        """The types that claims may become where a limit binds."""
+        found: dict[int, NDArray[np.bool_]] = {}
+        for ledger in self._run.ledgers.values():
+            if ledger.is_exact:
+                found.update(ledger.freedom())
+        return found
+
+    @cached_property
+    def _bought(self) -> NDArray[np.int64]:
+        return _purchases(self._run, self._freedom)
+
+    @cached_property
+    def _pods(self) -> dict[int, list[str]]:
+        return _pods_of(self._run)
+
+
+def hourly(run: Run) -> float:
+    """Return what the machines of a run cost per hour."""
+    return Outcome(run).hourly
+
+
+def _pods_of(run: Run) -> dict[int, list[str]]:
+    """Return pod keys per bin; the pods of a class are interchangeable and dealt out in order."""
+    dealt: dict[int, int] = defaultdict(int)
+    found: dict[int, list[str]] = defaultdict(list)
+    for move in run.moves:
+        start = dealt[move.wish.of.number]
+        dealt[move.wish.of.number] = start + move.many
+        found[move.bin].extend(pod.key for pod in move.wish.of.pods[start : start + move.many])
+    return found
+
+
+def _purchases(run: Run, freedom: Mapping[int, NDArray[np.bool_]]) -> NDArray[np.int64]:
+    """Return the cheapest offering of every claim, by number in its universe."""
+    count = run.claims.count
+    bought = np.zeros(count, np.int64)
+    alike: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for claim, number in enumerate(run.claims.state[:count].tolist()):
+        state = run.states.all[number]
+        if state.template.reserves:
+            bought[claim] = _cheapest(state, ClaimFitting(run, claim, freedom.get(claim)).bits())
+        else:
+            alike[number, id(freedom.get(claim))].append(claim)
+    for (number, _), members in alike.items():
+        state, allowed = run.states.all[number], freedom.get(members[0])
+        for start in range(0, len(members), _CHUNK):
+            some = members[start : start + _CHUNK]
+            bought[some] = _cheapest_of_many(state, run.claims.used[:, some], allowed)
+    return bought
+
+
+def _cheapest(state: State, bits: int) -> int:
+    universe = state.template.universe
+    candidates = np.flatnonzero(universe.flags(bits))
+    return int(candidates[universe.price[candidates].argmin()])
+
+
+def _cheapest_of_many(
+    state: State, used: NDArray[np.int64], allowed: NDArray[np.bool_] | None
+) -> NDArray[np.int64]:
+    """Return the cheapest offering with room, for many claims in one state (``used[resource, claim]``)."""
+    universe = state.template.universe
+    candidates = np.flatnonzero(universe.flags(state.bits))
+    if allowed is not None:
+        candidates = candidates[allowed[universe.owner[candidates]]]
+    candidates = candidates[np.argsort(universe.price[candidates], kind="stable")]
+    _, first = np.unique(universe.owner[candidates], return_index=True)
+    candidates = candidates[np.sort(first)]  # the cheapest offering of each type, cheapest type first
+    found = np.zeros(used.shape[1], np.int64)
+    todo = np.arange(used.shape[1])
+    cheapest_first = iter(candidates.tolist())
+    while len(todo):  # no claim takes more than some type of its state holds
+        offering = next(cheapest_first)
+        room = universe.room[universe.owner[offering]]
+        fits = (used[:, todo] <= room[:, None]).all(axis=0)
+        found[todo[fits]] = offering
+        todo = todo[~fits]
+    return found
+
+
+def _labels(run: Run, state: State) -> dict[str, str]:
+    """Return the labels a node is sure to have; a custom label with a choice gets one of its values."""
+    rules = run.problem.rules
+    labels = dict(state.template.pool.labels) | state.requirements.labels()
+    for each in state.requirements:
+        if each.key not in labels and each.key not in rules.well_known and not rules.is_restricted(each.key):
+            sample = each.sample()
+            if sample:
+                labels[each.key] = sample
+    labels.pop(HOSTNAME, None)
+    return labels
+
+
+def _annotations(run: Run, claim: int, kind: str) -> dict[str, str]:
+    pool = run.claims.states[claim].template.pool
+    price, capacity = pool.overlaid.get(kind, (False, False))
+    found = dict(pool.annotations)
+    found[MIN_VALUES_RELAXED] = "true" if claim in run.relaxed else "false"
+    if price:
+        found[PRICE_OVERLAY_APPLIED] = "true"
+    if capacity:
+        found[CAPACITY_OVERLAY_APPLIED] = "true"
+    drivers = run.devices.drivers(run.nodes.count + claim) if run.devices is not None else ()
+    if drivers:
+        found[REQUESTED_DRA_DRIVERS] = ",".join(drivers)
+    return found

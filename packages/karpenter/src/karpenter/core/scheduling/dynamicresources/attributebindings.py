@@ -1,0 +1,45 @@
+"""
+Attributes that nobody knows before a machine runs, and devices that will agree on them.
+
+Which bus a device sits on is only known once the machine has started, but a provider knows
+which devices of an instance type will share one. Devices that are named together agree; so do
+devices that both agree with a third.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.core.model.catalog import AttributeBinding, DeviceName
+    from karpenter.core.scheduling.dynamicresources.types import DeviceId
+
+Peers: TypeAlias = "dict[tuple[str, str, str, str], int]"
+"""Attribute, driver, pool and device to the number of the group that agrees."""
+
+
+def peers(bindings: Iterable[AttributeBinding]) -> Peers:
+    """Return which devices agree on which attribute; a device alone agrees with nobody."""
+    groups: dict[str, list[set[DeviceName]]] = {}
+    for each in bindings:
+        together = set(each.devices)
+        if len(together) > 1:
+            apart = []
+            for group in groups.get(each.attribute, []):
+                if group & together:
+                    together |= group
+                else:
+                    apart.append(group)
+            groups[each.attribute] = [*apart, together]
+    found: Peers = {}
+    for attribute, members in groups.items():
+        for number, group in enumerate(members):
+            found |= {(attribute, d.driver, d.pool, d.device): number for d in group}
+    return found
+
+
+def peer_group(known: Peers, attribute: str, device: DeviceId) -> int | None:
+    """Return the group in which a foretold device agrees on an attribute, if there is one."""
+    return known.get((attribute, device.driver, device.pool, device.name)) if device.template else None

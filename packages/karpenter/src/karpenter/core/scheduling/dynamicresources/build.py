@@ -1,0 +1,193 @@
+"""
+Devices of a cluster as a problem states them: which claims pods have, who holds what, what is published.
+
+A pod whose claims cannot be read, or ask for what nobody understands, is told so before any node
+is considered. A claim that is to be made from a template is made in thought, so that pods can be
+planned for before anybody has created them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.api.labels import INSTANCE_TYPE
+from karpenter.core.model.requirement import RequirementError
+from karpenter.core.scheduling.dynamicresources.request import compile_claim
+from karpenter.core.scheduling.dynamicresources.types import (
+    ANYWHERE,
+    BadDevices,
+    Claim,
+    Consumer,
+    Devices,
+    Holding,
+    Needs,
+    read_reach,
+)
+from karpenter.core.state.pod import uses_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from karpenter.api.dra import ResourceClaim, ResourceSlice
+    from karpenter.api.pod import Pod, PodResourceClaim
+    from karpenter.core.model.catalog import Catalog, DeviceTemplates
+    from karpenter.core.scheduling.dynamicresources.types import Reach
+    from karpenter.core.state.statenode import StateNode
+    from karpenter.core.state.view import ClusterView
+
+
+def take_in_devices(
+    view: ClusterView,
+    catalog: Catalog,
+    *,
+    pods: Iterable[Pod],
+    active: Sequence[StateNode],
+    leaving: Iterable[StateNode],
+) -> tuple[Devices | None, dict[str, str]]:
+    """
+    Return what a problem says about devices, and why the claims of some pods cannot be served.
+
+    Nothing is said where no pod needs any. `active` nodes take pods, `leaving` ones lose theirs.
+    """
+    reader = _Reader(view)
+    for pod in pods:
+        if uses_devices(pod):
+            reader.read(pod)
+    if not reader.needs:
+        return None, reader.problems
+    devices = Devices(
+        needs=reader.needs,
+        classes={name: each.spec for name, each in view.device_classes.items()},
+        slices=tuple(each.spec for each in _published(view, active)),
+        holdings=tuple(_holdings(view)),
+        leaving=tuple(Consumer(pod.key, pod.metadata.uid) for node in leaving for pod in node.pods),
+        templates=dict(_coming(active, catalog)),
+    )
+    return devices, reader.problems
+
+
+def claims_of(pod: Pod, view: ClusterView) -> Iterator[Claim]:
+    """
+    Yield the claims of a pod.
+
+    Raises:
+        BadDevices: naming what is missing, or what is not understood.
+    """
+    entries = {entry.name for entry in pod.spec.resource_claims}
+    for container in (*pod.spec.containers, *pod.spec.init_containers):
+        for used in container.resources.claims:
+            if used.name not in entries:
+                raise BadDevices(f"container {container.name} uses claim {used.name}, which the pod lacks")
+    made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
+    seen: set[str] = set()
+    for entry in pod.spec.resource_claims:
+        claim = _claim(pod, entry, made, view)
+        if claim is not None and claim.key not in seen:
+            seen.add(claim.key)
+            yield claim
+
+
+def _claim(pod: Pod, entry: PodResourceClaim, made: dict[str, str | None], view: ClusterView) -> Claim | None:
+    namespace = pod.metadata.namespace
+    if entry.resource_claim_name:
+        return _existing(f"{namespace}/{entry.resource_claim_name}", entry.name, view, own=False)
+    if not entry.resource_claim_template_name:
+        raise BadDevices(f"claim {entry.name} of the pod names neither a ResourceClaim nor a template")
+    if entry.name in made:
+        name = made[entry.name]
+        return _existing(f"{namespace}/{name}", entry.name, view, own=True) if name else None
+    key = f"{namespace}/{entry.resource_claim_template_name}"
+    template = view.resource_claim_templates.get(key)
+    if template is None:
+        raise BadDevices(f"ResourceClaimTemplate {key} does not exist")
+    return Claim(key=f"{pod.key}-{entry.name}", name=entry.name, own=True, devices=template.spec.spec.devices)
+
+
+def _existing(key: str, name: str, view: ClusterView, *, own: bool) -> Claim:
+    found = view.resource_claims.get(key)
+    if found is None:
+        raise BadDevices(f"ResourceClaim {key} does not exist")
+    if found.metadata.deletion_timestamp is not None:
+        raise BadDevices(f"ResourceClaim {key} is being deleted")
+    return Claim(key=key, name=name, own=own, devices=found.spec.devices, reach=_reach(found))
+
+
+def _reach(claim: ResourceClaim) -> Reach | None:
+    given = claim.status.allocation
+    if given is None:
+        return None
+    try:
+        return read_reach(None, given.node_selector, everywhere=False) if given.node_selector else ANYWHERE
+    except RequirementError as error:
+        raise BadDevices(f"ResourceClaim {claim.key}: {error}") from None
+
+
+class _Reader:
+    """Reads claims; what is asked for alike is checked once."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._classes = {name: each.spec for name, each in view.device_classes.items()}
+        self._checked: dict[bytes, str] = {}
+        self.needs: dict[str, Needs] = {}
+        self.problems: dict[str, str] = {}
+
+    def read(self, pod: Pod) -> None:
+        """Take in the claims of one pod, or note what is wrong with them."""
+        try:
+            needs = Needs(tuple(claims_of(pod, self._view)))
+        except BadDevices as error:
+            self.problems[pod.key] = str(error)
+            return
+        if needs.likeness not in self._checked:
+            self._checked[needs.likeness] = next(filter(None, map(self._problem, needs.claims)), "")
+        if problem := self._checked[needs.likeness]:
+            self.problems[pod.key] = problem
+        elif needs.claims:
+            self.needs[pod.key] = needs
+
+    def _problem(self, claim: Claim) -> str:
+        if claim.reach is not None and not _consumers(self._view.resource_claims[claim.key]):
+            return ""  # it has what it asked for, and keeps it
+        try:
+            compile_claim(claim.devices, self._classes)
+        except BadDevices as error:
+            return f"claim {claim.name} of the pod: {error}"
+        return ""
+
+
+def _published(view: ClusterView, active: Iterable[StateNode]) -> Iterator[ResourceSlice]:
+    """Yield what is published, except by nodes that are not complete: those are known by what is to come."""
+    complete = {node.name for node in active if node.is_initialized}
+    for _, each in sorted(view.resource_slices.items()):
+        homes = {owner.name for owner in each.metadata.owner_references if owner.kind == "Node"}
+        if each.spec.node_name:
+            homes.add(each.spec.node_name)
+        if homes <= complete:
+            yield each
+
+
+def _holdings(view: ClusterView) -> Iterator[Holding]:
+    for key, claim in sorted(view.resource_claims.items()):
+        given = claim.status.allocation
+        if given is not None and given.devices.results:
+            yield Holding(claim=key, results=given.devices.results, consumers=_consumers(claim))
+
+
+def _consumers(claim: ResourceClaim) -> tuple[Consumer, ...]:
+    """Return the pods that hold a claim; nothing when somebody else does as well."""
+    holders = claim.status.reserved_for
+    if any(each.api_group or each.resource != "pods" for each in holders):
+        return ()
+    return tuple(Consumer(f"{claim.metadata.namespace}/{each.name}", each.uid) for each in holders)
+
+
+def _coming(active: Iterable[StateNode], catalog: Catalog) -> Iterator[tuple[str, DeviceTemplates]]:
+    """Yield the devices that nodes on their way will have."""
+    for node in active:
+        if node.is_initialized:
+            continue
+        wanted = node.labels.get(INSTANCE_TYPE)
+        kind = next((kind for kind in catalog.types_of(node.pool) if kind.name == wanted), None)
+        if kind is not None and kind.devices is not None:
+            yield node.name, kind.devices

@@ -1,0 +1,75 @@
+"""
+Packing pods with devices by price: a machine of their own where sharing a larger one costs more.
+
+Machines with many devices are dear. The greedy run fills the machine it has opened, which thereby
+becomes a larger one; a thrifty run lets a pod join only if that raises the price by no more
+than a machine of its own would cost. Whichever of the two places more pods, or costs less, is kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from karpenter.core.scheduling.decode import hourly
+from karpenter.core.scheduling.pack.reservationmanager import fitting
+from karpenter.core.scheduling.pack.scheduler import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from karpenter.core.scheduling.encode.encode import Encoded
+    from karpenter.core.scheduling.encode.preferences import Wish
+    from karpenter.core.scheduling.pack.nodeclaim import State
+
+_WORTH_IT: Final = 1e-6
+
+
+class ThriftyRun(Run):
+    """A run in which pods with devices join a claim only if that pays."""
+
+    def __init__(self, encoded: Encoded) -> None:
+        super().__init__(encoded)
+        self._dear: set[tuple[int, int]] = set()
+
+    def claim_way(self, wish: Wish, claim: int) -> State | None:
+        """Return what a claim would become by taking one more pod, or None when it cannot or should not."""
+        state = super().claim_way(wish, claim)
+        if state is None or not wish.of.devices or self._pays(wish, claim, state):
+            return state
+        self._dear.add((wish.of.number, self.nodes.count + claim))
+        return None
+
+    def lacks_devices(self, wish: Wish, number: int) -> bool:
+        """Return whether asking a bin for devices again is as good as useless."""
+        return (wish.of.number, number) in self._dear or super().lacks_devices(wish, number)
+
+    def _pays(self, wish: Wish, claim: int, state: State) -> bool:
+        before = self._price(self.claims.states[claim], self.claims.total(claim, wish.of.want, 0))
+        more = self._price(state, self.claims.total(claim, wish.of.want)) - before
+        return more <= 0 or more <= self._alone(wish)
+
+    def _alone(self, wish: Wish) -> float:
+        """Return what a machine for one pod alone costs; without end when there is none."""
+        waits = self.must_wait
+        found = (self.opening(wish, template) for template in self.templates)
+        first = next((opening for opening in found if opening is not None), None)
+        self.must_wait = waits
+        return self._price(first.state, wish.of.want) if first is not None else float("inf")
+
+    @staticmethod
+    def _price(state: State, total: Sequence[int]) -> float:
+        return state.template.universe.cheapest(fitting(state, total))
+
+
+def thriftier(
+    first: Run, left: dict[int, int], pack: Callable[[Run], dict[int, int]]
+) -> tuple[Run, dict[int, int]]:
+    """Return a thrifty run with what it leaves if that is better than `first`; `pack` fills a fresh run."""
+    if not any(move.wish.of.devices and move.bin >= first.nodes.count for move in first.moves):
+        return first, left
+    second = ThriftyRun(first.encoded)
+    rest = pack(second)
+    more, fewer = sum(rest.values()), sum(left.values())
+    if more < fewer or (more == fewer and hourly(second) < hourly(first) * (1 - _WORTH_IT)):
+        return second, rest
+    return first, left

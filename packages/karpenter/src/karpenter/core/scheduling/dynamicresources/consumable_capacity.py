@@ -1,0 +1,61 @@
+"""
+How much of a device a request takes: what it asks for, made to fit the portions that are given away.
+
+A device that one claim has to itself is only asked whether it is large enough. A device that
+several claims share gives away portions: a request is rounded up to the next portion there is,
+and whatever is not asked for is taken as the policy says, or whole.
+
+Knows nothing of who else has a share; see :mod:`.ledger`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karpenter.core.scheduling.dynamicresources.types import qualified
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from karpenter.core.scheduling.dynamicresources.types import Capacity, Device, Policy
+
+
+def is_large_enough(device: Device, asked: Mapping[str, int]) -> bool:
+    """Return whether a device has at least what is asked of each capacity."""
+    for name, amount in asked.items():
+        has = device.capacity.get(qualified(name, device.id.driver))
+        if has is None or has.value < amount:
+            return False
+    return True
+
+
+def portions(device: Device, asked: Mapping[str, int]) -> dict[str, int] | None:
+    """Return how much of each capacity a request would take, or None when it cannot be served."""
+    wanted = {qualified(name, device.id.driver): amount for name, amount in asked.items()}
+    if not wanted.keys() <= device.capacity.keys():
+        return None
+    found: dict[str, int] = {}
+    for name, capacity in device.capacity.items():
+        portion = _portion(capacity, wanted.get(name))
+        if portion is None or portion > capacity.value:
+            return None
+        found[name] = portion
+    return found
+
+
+def _portion(capacity: Capacity, asked: int | None) -> int | None:
+    policy = capacity.policy
+    if asked is None:
+        return capacity.value if policy is None or policy.default is None else policy.default
+    return asked if policy is None or asked == policy.default else _rounded(policy, asked)
+
+
+def _rounded(policy: Policy, asked: int) -> int | None:
+    """Return the smallest portion that is enough, or None when there is none."""
+    if policy.values:
+        return next((value for value in policy.values if value >= asked), None)
+    portion = max(asked, policy.least or 0)
+    if policy.step:
+        start = policy.least or 0
+        portion = start - (start - portion) // policy.step * policy.step
+    return None if policy.most is not None and portion > policy.most else portion

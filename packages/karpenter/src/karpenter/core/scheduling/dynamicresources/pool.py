@@ -1,0 +1,231 @@
+"""
+Pools: slices put together, the newest generation of each, and whether a pool can be trusted.
+
+A driver renews a pool by publishing slices of the next generation, so only the newest counts. A
+pool of which slices are missing has unknown devices: nothing is taken from it, and nobody can
+claim all of it. The same goes for a pool that contradicts itself.
+
+Pure reading; which of the devices are free is in :mod:`.ledger`.
+
+What there is to choose from at a place: published devices that it can reach, and what it brings along.
+
+Found once per node and once per strand of machines, and asked about by many pods: which devices
+suit a request is remembered as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from karpenter.base.quantity import QuantityError, parse_quantity
+from karpenter.core.model.requirement import RequirementError
+from karpenter.core.scheduling.dynamicresources.attributebindings import peers
+from karpenter.core.scheduling.dynamicresources.types import (
+    ANYWHERE,
+    Device,
+    PoolId,
+    Reach,
+    read_device,
+    read_reach,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from karpenter.api.dra import Device as WireDevice
+    from karpenter.api.dra import ResourceSliceSpec
+    from karpenter.core.model.catalog import DeviceTemplates
+    from karpenter.core.scheduling.dynamicresources.attributebindings import Peers
+    from karpenter.core.scheduling.dynamicresources.request import Ask
+    from karpenter.core.scheduling.dynamicresources.selectors import Matcher
+    from karpenter.core.scheduling.dynamicresources.types import Place
+
+
+class DevicePool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Everything that one driver offers under one name."""
+
+    id: PoolId
+    devices: tuple[Device, ...] = ()
+    counters: Mapping[tuple[str, str], int] = {}
+    """What devices of the pool may draw together, by counter set and counter."""
+
+    problem: str = ""
+    """Why nothing can be taken from the pool; empty when all is well."""
+
+    reach: Reach = ANYWHERE
+    """From where any part of the pool can be reached."""
+
+    @property
+    def label(self) -> str:
+        """What people call the pool."""
+        return f"{self.id.driver}/{self.id.pool}"
+
+
+def published_pools(slices: Iterable[ResourceSliceSpec]) -> tuple[DevicePool, ...]:
+    """Return the pools that are published, by name."""
+    found = []
+    for pool, members in sorted(_by_pool(slices).items()):
+        newest = max(each.pool.generation for each in members)
+        current = [each for each in members if each.pool.generation == newest]
+        missing = ""
+        if len(current) != current[0].pool.resource_slice_count:
+            missing = f"{len(current)} of {current[0].pool.resource_slice_count} slices are published"
+        found.append(_pool(pool, current, missing))
+    return tuple(found)
+
+
+def template_pools(slices: Iterable[ResourceSliceSpec]) -> tuple[DevicePool, ...]:
+    """Return the pools that a machine of some type will have."""
+    pools = _by_pool(slices)
+    return tuple(
+        _pool(PoolId(pool.driver, pool.pool, template=True), members)
+        for pool, members in sorted(pools.items())
+    )
+
+
+def _by_pool(slices: Iterable[ResourceSliceSpec]) -> dict[PoolId, list[ResourceSliceSpec]]:
+    found: dict[PoolId, list[ResourceSliceSpec]] = {}
+    for each in slices:
+        found.setdefault(PoolId(each.driver, each.pool.name), []).append(each)
+    return found
+
+
+def _pool(pool: PoolId, slices: Sequence[ResourceSliceSpec], missing: str = "") -> DevicePool:
+    reach = ANYWHERE
+    try:
+        reach = reach if pool.template else _reach(slices)
+        devices = tuple(device for each in slices for device in _devices(each, pool))
+        counters = {
+            (group.name, name): parse_quantity(counter.value).nanos
+            for each in slices
+            for group in each.shared_counters
+            for name, counter in group.counters.items()
+        }
+    except (QuantityError, RequirementError) as error:
+        return DevicePool(id=pool, problem=str(error), reach=reach)
+    problem = missing or next(_contradictions(slices, devices, counters), "")
+    return DevicePool(id=pool, devices=devices, counters=counters, problem=problem, reach=reach)
+
+
+def _reach(slices: Sequence[ResourceSliceSpec]) -> Reach:
+    parts: list[ResourceSliceSpec | WireDevice] = []
+    for each in slices:
+        parts += each.devices if each.per_device_node_selection else (each,)
+    terms = (read_reach(each.node_name, each.node_selector, each.all_nodes) for each in parts)
+    return tuple(dict.fromkeys(term for found in terms for term in found))
+
+
+def _devices(each: ResourceSliceSpec, pool: PoolId) -> Iterator[Device]:
+    for raw in each.devices:
+        where = raw if each.per_device_node_selection else each
+        if pool.template:
+            yield read_device(raw, pool, ANYWHERE)
+        else:
+            reach = read_reach(where.node_name, where.node_selector, where.all_nodes)
+            yield read_device(raw, pool, reach, where.node_name or "")
+
+
+def _contradictions(
+    slices: Sequence[ResourceSliceSpec], devices: Sequence[Device], counters: Mapping[tuple[str, str], int]
+) -> Iterator[str]:
+    if twice := _first_repeated(device.id.name for device in devices):
+        yield f"there are two devices called {twice}"
+    if twice := _first_repeated(group.name for each in slices for group in each.shared_counters):
+        yield f"there are two counter sets called {twice}"
+    for device in devices:
+        for draw in device.draws:
+            if (draw.counter_set, draw.counter) not in counters:
+                counter = f"{draw.counter_set}/{draw.counter}"
+                yield f"device {device.id.name} draws from {counter}, which is not there"
+
+
+def _first_repeated(names: Iterable[str]) -> str:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return ""
+
+
+Counters: TypeAlias = "Mapping[tuple[str, str], int]"
+"""Counter set and counter to the amount."""
+
+
+class Templates:
+    """What machines of one strand bring along."""
+
+    def __init__(self, templates: DeviceTemplates | None) -> None:
+        pools = template_pools(templates.slices) if templates is not None else ()
+        self.broken = tuple(pool for pool in pools if pool.problem)
+        self.devices = tuple(device for pool in pools if not pool.problem for device in pool.devices)
+        self.counters: Mapping[PoolId, Counters] = {pool.id: pool.counters for pool in pools}
+        self.peers: Peers = peers(templates.bindings) if templates is not None else {}
+
+
+NOTHING = Templates(None)
+
+
+class Published:
+    """The pools that are published: which can be trusted, and what their devices draw from together."""
+
+    def __init__(self, pools: Sequence[DevicePool]) -> None:
+        self.sound = tuple(pool for pool in pools if not pool.problem)
+        self.broken = tuple(pool for pool in pools if pool.problem)
+        self.counters: Mapping[PoolId, Counters] = {pool.id: pool.counters for pool in self.sound}
+
+
+class Stock:
+    """Devices to choose from, published ones first."""
+
+    def __init__(
+        self,
+        matcher: Matcher,
+        published: Published,
+        devices: Sequence[Device],
+        templates: Templates = NOTHING,
+    ) -> None:
+        """`devices` are those that are `published` and may be within reach."""
+        self._matcher = matcher
+        self._published = published
+        self._templates = templates
+        self._devices = (*devices, *templates.devices)
+        self._suiting: dict[Ask, tuple[Device, ...]] = {}
+        self._sets: dict[Ask, frozenset[Device]] = {}
+        self.peers = templates.peers
+
+    def counters(self, pool: PoolId) -> Counters:
+        """Return what the devices of a pool may draw together."""
+        return (self._templates if pool.template else self._published).counters[pool]
+
+    def suiting(self, ask: Ask) -> tuple[Device, ...]:
+        """Return the devices that fit the description of a request."""
+        found = self._suiting.get(ask)
+        if found is None:
+            found = self._suiting[ask] = tuple(
+                device
+                for device in self._devices
+                if ask.tolerates(device.taints) and self._matcher.matches(ask.selectors, device)
+            )
+        return found
+
+    def suiting_set(self, ask: Ask) -> frozenset[Device]:
+        """Return the same as a set."""
+        if ask not in self._sets:
+            self._sets[ask] = frozenset(self.suiting(ask))
+        return self._sets[ask]
+
+    def uncertain(self, ask: Ask, place: Place) -> str:
+        """Return why nobody can say which devices are all that a request describes; nothing if one can."""
+        for pool in self._published.broken:
+            if any(place.narrow(term) is not None for term in pool.reach):
+                return f"pool {pool.label} cannot be trusted: {pool.problem}"
+        for pool in self._templates.broken:
+            return f"pool {pool.label} cannot be trusted: {pool.problem}"
+        for device in self._devices:
+            if failure := self._matcher.failure(ask.selectors, device):
+                return f"a selector fails on device {device.id.name}: {failure}"
+        return ""

@@ -1,0 +1,308 @@
+"""
+Selectors: expressions over one device, and which devices they are true of.
+
+An expression sees the driver, the attributes and the capacities of a device, each under its
+domain, and whether the device can be shared. A domain of which a device says nothing is empty.
+Devices that say the same are asked once, whatever they are called.
+
+An expression that fails on a device does not select it. Whoever wants every device that is
+selected must know about failures, so they are kept.
+
+Names for parts of an expression: ``cel.bind(name, value, expression)``, said without it.
+
+The library that evaluates expressions does not know the macro. Binding a name is the same as
+looking at a list of one item, ``[value].map(name, expression)[0]``, which it knows.
+
+Semantic versions in selectors, and functions that take versions and quantities alike.
+
+A version travels through CEL as a map with one entry, as quantities do. Build metadata says
+nothing about order; a version before its release is older than the release.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from karpenter.api.schema.cel import FUNCTIONS, Program, RuleFailed, compile_with, quantity
+from karpenter.api.wire import InvalidObject
+from karpenter.base.pretty import excerpt
+from karpenter.core.scheduling.dynamicresources.types import BadDevices, qualified
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from karpenter.core.scheduling.dynamicresources.types import Device
+
+
+_VERSION: Final = "semantic version"
+_NUMBER: Final = r"(0|[1-9][0-9]*)"
+_WORD: Final = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_GRAMMAR: Final = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_WORD}(?:\.{_WORD})*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?",
+    re.ASCII,
+)
+_LOOSE: Final = re.compile(r"v?([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?([-+].*)?", re.ASCII)
+
+
+class _Parts(NamedTuple):
+    major: int
+    minor: int
+    patch: int
+    released: bool
+    before: tuple[tuple[int, int, str], ...]
+    """The words of a version before its release, so that numbers sort below texts."""
+
+
+def version(text: str) -> dict[str, str]:
+    """Return a version as selectors see it, without looking at it closely."""
+    return {_VERSION: text}
+
+
+def semver(text: str, normalize: bool = False) -> dict[str, str]:
+    """Return a version; loosely written ones are put in order first if so asked."""
+    written = _in_order(text) if normalize else text
+    _parts(written)
+    return version(written)
+
+
+def is_semver(text: Any, normalize: bool = False) -> bool:
+    """Say whether a text is a version."""
+    try:
+        semver(text, normalize)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def major(value: Any) -> int:
+    """Return the first number."""
+    return _parts(value[_VERSION]).major
+
+
+def minor(value: Any) -> int:
+    """Return the second number."""
+    return _parts(value[_VERSION]).minor
+
+
+def patch(value: Any) -> int:
+    """Return the third number."""
+    return _parts(value[_VERSION]).patch
+
+
+def compare_to(a: Any, b: Any) -> int:
+    """Return -1, 0 or 1 as `a` is less than, equal to or greater than `b`."""
+    if not _is_version(a):
+        found: int = FUNCTIONS["compareTo"](a, b)
+        return found
+    left, right = _parts(a[_VERSION]), _parts(b[_VERSION])
+    return (left > right) - (left < right)
+
+
+def is_less_than(a: Any, b: Any) -> bool:
+    """Say whether `a` is less than `b`."""
+    return compare_to(a, b) < 0
+
+
+def is_greater_than(a: Any, b: Any) -> bool:
+    """Say whether `a` is greater than `b`."""
+    return compare_to(a, b) > 0
+
+
+def _is_version(value: Any) -> bool:
+    return isinstance(value, dict) and _VERSION in value
+
+
+def _in_order(text: str) -> str:
+    match = _LOOSE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text} is not a version")
+    numbers = ".".join(str(int(part or "0")) for part in match.groups()[:3])
+    return numbers + (match[4] or "")
+
+
+def _parts(text: str) -> _Parts:
+    match = _GRAMMAR.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text} is not a version")
+    words = match[4].split(".") if match[4] else []
+    before = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
+    return _Parts(int(match[1]), int(match[2]), int(match[3]), not words, before)
+
+
+DEVICE_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        **FUNCTIONS,
+        "compareTo": compare_to,
+        "isGreaterThan": is_greater_than,
+        "isLessThan": is_less_than,
+        "isSemver": is_semver,
+        "major": major,
+        "minor": minor,
+        "patch": patch,
+        "semver": semver,
+    }
+)
+"""What selectors of devices may call."""
+
+
+_TOKEN: Final = re.compile(
+    r"\b[rR]?'(?:\\.|[^'\\])*'" r'|\b[rR]?"(?:\\.|[^"\\])*"' r"|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"" r"|.",
+    re.DOTALL,
+)
+_BIND: Final = re.compile(r"\bcel\s*\.\s*bind\s*\($")
+_OPENING: Final = frozenset("([{")
+_CLOSING: Final = frozenset(")]}")
+_PARTS: Final = 3
+
+
+def without_binds(source: str) -> str:
+    """Return an expression that says the same without the macro."""
+    return _rewrite(_TOKEN.findall(source)) if "bind" in source else source
+
+
+def _rewrite(tokens: list[str]) -> str:
+    said, at = "", 0
+    while at < len(tokens):
+        said += tokens[at]
+        at += 1
+        if _BIND.search(said):
+            parts, end = _arguments(tokens, at)
+            if len(parts) == _PARTS:
+                name, value, body = (_rewrite(part) for part in parts)
+                said = f"{_BIND.sub('', said)}[{value}].map({name.strip()}, {body})[0]"
+                at = end
+    return said
+
+
+def _arguments(tokens: list[str], start: int) -> tuple[list[list[str]], int]:
+    """Return the arguments of a call from behind its opening bracket, and where the call ends."""
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for at in range(start, len(tokens)):
+        token = tokens[at]
+        if token in _OPENING:
+            depth += 1
+        elif token in _CLOSING:
+            if depth == 0:
+                return parts, at + 1
+            depth -= 1
+        elif token == "," and depth == 0:  # noqa: S105  a comma is no password
+            parts.append([])
+            continue
+        parts[-1].append(token)
+    return [], start
+
+
+_LONGEST: Final = 10 * 1024
+_DOMAIN: Final = re.compile(
+    r"\bdevice\s*\.\s*(?P<part>attributes|capacity)\s*\[\s*(?:'(?P<one>[^'\\]*)'|\"(?P<other>[^\"\\]*)\")\s*\]"
+)
+_BOUND: Final = re.compile(r"\.\s*(?:all|exists|exists_one|filter|map)\s*\(\s*([A-Za-z_]\w*)\s*,")
+_ENCODER: Final = msgspec.json.Encoder(order="sorted")
+
+
+class Selector(msgspec.Struct, frozen=True, eq=False):
+    """An expression, ready to be asked about devices."""
+
+    source: str
+    program: Program
+    domains: dict[str, dict[str, Any]]
+    """The domains of attributes and capacities that it mentions, empty."""
+
+
+@lru_cache(maxsize=1024)
+def compile_selector(source: str) -> Selector:
+    """
+    Compile an expression over a device.
+
+    Raises:
+        BadDevices: if it is no expression, or asks for what cannot be evaluated here.
+    """
+    if len(source) > _LONGEST:
+        raise BadDevices(f"the selector {excerpt(source)} is longer than {_LONGEST} characters")
+    plain = without_binds(source)
+    try:
+        program = compile_with(plain, DEVICE_FUNCTIONS)
+    except InvalidObject as error:
+        raise BadDevices(f"the selector {excerpt(source)} cannot be used: {error.problem}") from None
+    unknown = set(program.compiled.variables()) - {"device", *_BOUND.findall(plain)}
+    if unknown:
+        raise BadDevices(f"the selector {excerpt(source)} asks for {min(unknown)}, which is not there")
+    domains: dict[str, dict[str, Any]] = {"attributes": {}, "capacity": {}}
+    for match in _DOMAIN.finditer(plain):
+        domains[match["part"]][match["one"] or match["other"] or ""] = {}
+    return Selector(source, program, domains)
+
+
+class Matcher:
+    """Which devices selectors are true of, remembered."""
+
+    def __init__(self) -> None:
+        self._sights: dict[Device, tuple[int, dict[str, Any]]] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._answers: dict[tuple[str, int], bool | str] = {}
+
+    def matches(self, selectors: Iterable[Selector], device: Device) -> bool:
+        """Return whether every selector is true of a device; one that fails on it is not."""
+        return all(self._ask(selector, device) is True for selector in selectors)
+
+    def failure(self, selectors: Iterable[Selector], device: Device) -> str:
+        """Return why the first selector that is not true of a device fails on it; nothing if none fails."""
+        for selector in selectors:
+            answer = self._ask(selector, device)
+            if answer is not True:
+                return answer or ""
+        return ""
+
+    def _ask(self, selector: Selector, device: Device) -> bool | str:
+        number, sight = self._sight(device)
+        key = selector.source, number
+        if key not in self._answers:
+            self._answers[key] = _answer(selector, sight)
+        return self._answers[key]
+
+    def _sight(self, device: Device) -> tuple[int, dict[str, Any]]:
+        """Return what selectors see of a device, and the number of everything that looks the same."""
+        known = self._sights.get(device)
+        if known is None:
+            seen = [device.id.driver, device.raw.attributes, device.raw.capacity, device.shared]
+            number = self._numbers.setdefault(_ENCODER.encode(seen), len(self._numbers))
+            known = self._sights[device] = number, _environment(device)
+        return known
+
+
+def _answer(selector: Selector, sight: dict[str, Any]) -> bool | str:
+    empty = selector.domains
+    device = {
+        **sight,
+        "attributes": {**empty["attributes"], **sight["attributes"]},
+        "capacity": {**empty["capacity"], **sight["capacity"]},
+    }
+    try:
+        answer = selector.program.run({"device": device})
+    except RuleFailed as failure:
+        return str(failure)
+    return answer if isinstance(answer, bool) else f"it says {excerpt(answer)} instead of true or false"
+
+
+def _environment(device: Device) -> dict[str, Any]:
+    driver, raw = device.id.driver, device.raw
+    attributes: dict[str, dict[str, Any]] = {}
+    for name, (kind, value) in device.attributes.items():
+        domain, _, own = name.partition("/")
+        attributes.setdefault(domain, {})[own] = version(str(value)) if kind == "version" else value
+    capacity: dict[str, dict[str, Any]] = {}
+    for name, each in raw.capacity.items():
+        domain, _, own = qualified(name, driver).partition("/")
+        capacity.setdefault(domain, {})[own] = quantity(each.value)
+    return {
+        "driver": driver,
+        "attributes": attributes,
+        "capacity": capacity,
+        "allowMultipleAllocations": device.shared,
+    }

@@ -1,0 +1,109 @@
+"""
+Pools as templates: what every new claim of a pool starts from.
+
+A template joins a pool's requirements with its catalogue and takes off what the daemons
+of each instance type will use. Daemons differ by type (one may only run on machines with
+a GPU), so they are worked out type by type, once per run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from karpenter.api.labels import INITIALIZED, PREFER_NO_SCHEDULE, REGISTERED
+from karpenter.api.pod import Toleration
+from karpenter.core.model.hostportusage import HostPort, host_ports
+from karpenter.core.model.requirement import requirement
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.model.resources import add, pod_requests
+from karpenter.core.model.taints import tolerates
+from karpenter.core.scheduling.encode.offerings import Universe
+from karpenter.core.scheduling.encode.preferences import node_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
+
+    from karpenter.api.pod import Pod
+    from karpenter.core.scheduling.encode.offerings import Bits
+    from karpenter.core.scheduling.problem import Pool
+
+_READY: Final = Requirements.of(
+    [requirement(REGISTERED, "In", ["true"]), requirement(INITIALIZED, "In", ["true"])]
+)
+_AVOIDANCE: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
+
+
+class Daemon(msgspec.Struct, frozen=True):
+    """A daemon as templates see it."""
+
+    alternatives: tuple[Requirements, ...]
+    tolerations: tuple[Toleration, ...]
+    requests: Mapping[str, int]
+    ports: tuple[HostPort, ...]
+
+
+def daemon_of(pod: Pod) -> Daemon:
+    """Return what a daemon pod takes, and where it runs."""
+    selector = Requirements.from_labels(pod.spec.node_selector)
+    terms = [Requirements.from_entries(t.match_expressions) for t in node_terms(pod.spec)]
+    return Daemon(
+        tuple(selector.intersect(term) for term in terms) or (selector,),
+        (*pod.spec.tolerations, _AVOIDANCE),
+        pod_requests(pod),
+        host_ports(pod),
+    )
+
+
+class Template:
+    """A pool, its offerings as arrays, and its daemons."""
+
+    def __init__(
+        self,
+        number: int,
+        pool: Pool,
+        daemons: Sequence[Daemon],
+        axis: Sequence[str],
+        well_known: AbstractSet[str],
+    ) -> None:
+        self.number = number
+        self.pool = pool
+        self.universe = Universe(pool.types, axis, frozenset(well_known - pool.requirements.keys()))
+        self.overhead: list[dict[str, int]] = [{} for _ in pool.types]
+        self.ports: list[tuple[HostPort, ...]] = [()] * len(pool.types)
+        for daemon in daemons:
+            self._host(daemon, well_known)
+        self.universe.reserve(self.overhead)
+        self.bits: Bits = self.universe.keep(self.universe.everything, pool.requirements)
+        self.min_values = {r.key: r.min_values for r in pool.requirements if r.min_values}
+        self.reserves = bool(self.universe.reserved)
+        self.has_daemon_ports = any(self.ports)
+        self._domains: dict[str, frozenset[str]] = {}
+
+    def domains(self, key: str) -> frozenset[str]:
+        """Return the values of `key` that nodes of this pool can have."""
+        if key not in self._domains:
+            held = self.pool.requirements[key]
+            found = {v for v in self.universe.values(key, self.bits) if held.allows(v)}
+            if not held.complement and not self.universe.names(key):
+                found |= held.values
+            self._domains[key] = frozenset(found)
+        return self._domains[key]
+
+    def _host(self, daemon: Daemon, well_known: AbstractSet[str]) -> None:
+        """Take note of the instance types on which a daemon will run."""
+        if not tolerates(daemon.tolerations, self.pool.taints):
+            return
+        known = self.pool.requirements.intersect(_READY)
+        wanted = np.zeros(len(self.pool.types), bool)
+        for each in daemon.alternatives:
+            if known.accepts(each, well_known):
+                bits = self.universe.keep(self.universe.everything, each)
+                wanted[self.universe.types_of(bits)] = True
+        for position in np.flatnonzero(wanted):
+            self.overhead[position] = add(self.overhead[position], daemon.requests)
+            self.ports[position] += daemon.ports

@@ -1,0 +1,296 @@
+"""
+What is on sale: the offerings of some instance types, and what they say about each label.
+
+Offerings that can be bought are numbered once; a set of them is a Python integer with one
+bit per offering, so that narrowing a claim is a single ``&``. For every label key the
+offerings are sorted by what they say about it, and a requirement is asked once per different
+saying, never once per offering.
+
+A shelf depends on nothing but its types, so one shelf serves every problem that has them;
+the last few are kept.
+
+The offerings of one pool as arrays, and which of them a requirement leaves.
+
+The offerings themselves stand on a :mod:`.shelf`, which many pools and problems share;
+what daemons leave of each machine is the pool's own.
+
+Knows labels, sizes and prices; knows nothing of pods, claims or topology.
+
+Sets of offerings as integers, one bit each, and as arrays of flags.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from karpenter.api.labels import RESERVED
+from karpenter.core.model.requirement import Requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karpenter.core.model.catalog import InstanceType, Offering
+
+
+Bits: TypeAlias = int
+Flags: TypeAlias = "NDArray[np.bool_]"
+
+
+def to_bits(flags: Flags) -> Bits:
+    """Return flags as an integer, the first flag in the lowest bit."""
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+def to_flags(bits: Bits, length: int) -> Flags:
+    """Return the lowest `length` bits as flags."""
+    raw = np.frombuffer(bits.to_bytes((length + 7) // 8, "little"), np.uint8)
+    return np.unpackbits(raw, count=length, bitorder="little").astype(bool)
+
+
+def packed(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Return rows of flags as few large words."""
+    width = -(-flags.shape[1] // 64) * 64
+    wide = np.zeros((len(flags), width), bool)
+    wide[:, : flags.shape[1]] = flags
+    return np.packbits(wide, axis=1).view(np.uint64)
+
+
+_FEW: Final = 32
+"""Up to so many different sayings, an array pass for each is quicker than a walk over positions."""
+
+_KEPT: Final = 16
+_shelves: OrderedDict[tuple[int, frozenset[str]], Shelf] = OrderedDict()
+
+
+class Shelf:
+    """The offerings of some instance types, numbered."""
+
+    def __init__(self, types: tuple[InstanceType, ...], absent: frozenset[str]) -> None:
+        """Number the offerings of `types`, which lack a label in `absent` unless they name it."""
+        self.types = types
+        self.offerings: list[Offering] = []
+        owner: list[int] = []
+        for position, kind in enumerate(types):
+            self.offerings.extend(kind.available)
+            owner.extend([position] * len(kind.available))
+        self.owner = np.array(owner, np.int64)
+        self.price = np.array([o.price for o in self.offerings], np.float64)
+        self.ways = tuple(o.capacity_type for o in self.offerings)
+        """How each offering is bought."""
+
+        self.reserved = tuple(o for o, way in zip(self.offerings, self.ways, strict=True) if way == RESERVED)
+        self.everything: Bits = (1 << len(self.offerings)) - 1
+        self.overdrawn = np.array([any(v < 0 for v in kind.allocatable.values()) for kind in types], bool)
+        """Types that have less than nothing of something."""
+
+        self._bought: dict[str, NDArray[np.bool_]] = {}
+        self._room: dict[tuple[str, ...], NDArray[np.int64]] = {}
+        self._absent = absent
+        self._sayings: dict[str, _Sayings] = {}
+        self._left: dict[Requirement, Bits] = {}
+
+    def left(self, requirement: Requirement) -> Bits:
+        """Return the offerings that satisfy `requirement`."""
+        found = self._left.get(requirement)
+        if found is None:
+            found = self._left[requirement] = self.sayings(requirement.key).left(requirement)
+        return found
+
+    def bought(self, way: str) -> NDArray[np.bool_]:
+        """Return which offerings are bought in one way."""
+        found = self._bought.get(way)
+        if found is None:
+            found = self._bought[way] = np.array([each == way for each in self.ways], bool)
+            found.setflags(write=False)
+        return found
+
+    def room(self, axis: tuple[str, ...]) -> NDArray[np.int64]:
+        """Return what pods may use of each type, over some resources."""
+        found = self._room.get(axis)
+        if found is None:
+            found = self._room[axis] = amounts_of([kind.allocatable for kind in self.types], axis)
+            found.setflags(write=False)
+        return found
+
+    def sayings(self, key: str) -> _Sayings:
+        """Return what the offerings say about a key."""
+        found = self._sayings.get(key)
+        if found is None:
+            found = _Sayings(key, self.types, len(self.offerings), key in self._absent)
+            self._sayings[key] = found
+        return found
+
+
+def amounts_of(lists: Sequence[Mapping[str, int]], axis: Sequence[str]) -> NDArray[np.int64]:
+    """Return resource lists as rows over `axis`; a missing resource is zero."""
+    rows = [[each.get(name, 0) for name in axis] for each in lists]
+    return np.array(rows, np.int64).reshape(len(lists), len(axis))
+
+
+def shelf_of(types: tuple[InstanceType, ...], absent: frozenset[str]) -> Shelf:
+    """Return the shelf of some types, the same one as before when they are the same objects."""
+    key = (id(types), absent)
+    found = _shelves.get(key)
+    if found is None:  # a shelf holds its types, so nothing else can have their id
+        found = _shelves[key] = Shelf(types, absent)
+        if len(_shelves) > _KEPT:
+            _shelves.popitem(last=False)
+    _shelves.move_to_end(key)
+    return found
+
+
+class _Sayings:
+    """What the offerings say about one label key: the different sayings, and who says which."""
+
+    def __init__(self, key: str, types: Sequence[InstanceType], count: int, well_known: bool) -> None:
+        numbers: dict[Requirement | None, int] = {}
+        said = np.empty(count, np.int64)
+        position = 0
+        absent = Requirement(key) if well_known else None
+        for kind in types:
+            general = kind.requirements.get(key, absent)
+            for offering in kind.available:
+                value = offering.requirements.get(key, general)
+                said[position] = numbers.setdefault(value, len(numbers))
+                position += 1
+        self._sets = list(numbers)
+        self.names = any(each is not None and each.values for each in self._sets)
+        self._bits = _bits_by_number(said, len(numbers))
+        self._by_value: dict[str, list[int]] = {}
+        self._vague: list[int] = []
+        for number, each in enumerate(self._sets):
+            if each is None or each.complement or not each.values:
+                self._vague.append(number)
+            else:
+                for text in each.values:
+                    self._by_value.setdefault(text, []).append(number)
+
+    def left(self, requirement: Requirement) -> Bits:
+        asked: Iterable[int]
+        if requirement.complement or not requirement.values:
+            asked = range(len(self._sets))
+        else:
+            asked = {n for value in requirement.values for n in self._by_value.get(value, ())}.union(
+                self._vague
+            )
+        bits = 0
+        for number in asked:
+            if satisfies(self._sets[number], requirement):
+                bits |= self._bits[number]
+        return bits
+
+    def values(self, bits: Bits) -> frozenset[str]:
+        found: set[str] = set()
+        for held, theirs in zip(self._sets, self._bits, strict=True):
+            if held is not None and not held.complement and theirs & bits:
+                found |= held.values
+        return frozenset(found)
+
+
+def _bits_by_number(said: NDArray[np.int64], count: int) -> list[Bits]:
+    """Return, for each number, the positions that say it."""
+    if count <= _FEW:
+        return [to_bits(said == number) for number in range(count)]
+    found = [0] * count
+    for position, number in enumerate(said.tolist()):
+        found[number] |= 1 << position
+    return found
+
+
+def satisfies(said: Requirement | None, requirement: Requirement) -> bool:
+    """Whether an offering that says `said` (None: nothing at all) can satisfy `requirement`."""
+    if said is None or (said.tolerates_absence and requirement.tolerates_absence):
+        return True
+    return said.intersects(requirement)
+
+
+Amounts: TypeAlias = "NDArray[np.int64]"
+
+
+class Universe:
+    """Every offering that one pool may buy now."""
+
+    def __init__(
+        self,
+        types: tuple[InstanceType, ...],
+        axis: Sequence[str],
+        well_known: frozenset[str],
+    ) -> None:
+        """
+        Number the offerings of `types`.
+
+        `axis` names the resources that anyone asks for; a well-known key that a type does
+        not name is a label it lacks.
+        """
+        self._shelf = shelf_of(types, well_known)
+        self.types = self._shelf.types
+        self.offerings = self._shelf.offerings
+        self.owner = self._shelf.owner
+        self.price = self._shelf.price
+        self.everything = self._shelf.everything
+        self.axis = tuple(axis)
+        self.room = self._shelf.room(self.axis)
+        self.bought = self._shelf.bought
+        self.reserved = self._shelf.reserved
+
+    def reserve(self, daemons: Sequence[Mapping[str, int]]) -> None:
+        """Take what daemons need, type by type, off the room; an overdrawn type has none at all."""
+        room = self._shelf.room(self.axis) - amounts_of(daemons, self.axis)
+        room[self._shelf.overdrawn | (room < 0).any(axis=1)] = -1
+        self.room = room
+
+    def left(self, requirement: Requirement) -> Bits:
+        """Return the offerings that satisfy `requirement`."""
+        return self._shelf.left(requirement)
+
+    def keep(self, bits: Bits, requirements: Iterable[Requirement]) -> Bits:
+        """Return those of `bits` that satisfy all `requirements`."""
+        for requirement in requirements:
+            bits &= self.left(requirement)
+        return bits
+
+    def keep_types(self, bits: Bits, wanted: Flags) -> Bits:
+        """Return those of `bits` whose instance type is wanted."""
+        return bits & to_bits(wanted[self.owner])
+
+    def flags(self, bits: Bits) -> Flags:
+        """Return a set of offerings as an array of flags."""
+        return to_flags(bits, len(self.offerings))
+
+    def types_of(self, bits: Bits) -> NDArray[np.int64]:
+        """Return the positions of the types that have an offering in `bits`."""
+        return np.unique(self.owner[self.flags(bits)])
+
+    def cheapest(self, bits: Bits) -> float:
+        """Return the lowest price in `bits`; without end when there is none."""
+        return float(self.price[self.flags(bits)].min(initial=np.inf))
+
+    def values(self, key: str, bits: Bits) -> frozenset[str]:
+        """Return the values of `key` that some offering in `bits` can have."""
+        return self._shelf.sayings(key).values(bits)
+
+    def names(self, key: str) -> bool:
+        """Whether any offering says anything about `key`."""
+        return self._shelf.sayings(key).names
+
+    def frontier(self, bits: Bits) -> Amounts:
+        """Return the largest rooms among the types in `bits`: none is at least as large as another."""
+        rooms = self.room[self.types_of(bits)]
+        rooms = rooms[(rooms >= 0).all(axis=1)]
+        return pareto(rooms)
+
+
+def pareto(rows: Amounts) -> Amounts:
+    """Return the rows that no other row equals or exceeds everywhere, largest first."""
+    kept = []
+    scale = np.maximum(rows.max(axis=0), 1) if len(rows) else 1
+    while len(rows):
+        best = rows[int((rows / scale).sum(axis=1).argmax())]
+        kept.append(best)
+        rows = rows[(rows > best).any(axis=1)]
+    return np.array(kept, np.int64).reshape(len(kept), rows.shape[1])

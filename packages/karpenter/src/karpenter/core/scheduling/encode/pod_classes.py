@@ -1,0 +1,309 @@
+"""
+Equal pods are one class: what is true of one is true of all, so it is worked out once.
+
+Two pods belong together when nothing that scheduling looks at tells them apart. Labels
+count only where some selector of the problem mentions their key, so the pods of a
+StatefulSet are one class although each has a label of its own. Pods with volumes stay
+apart, since their claims differ.
+
+Knows pods; knows nothing of nodes, pools or offerings.
+
+What pods ask of a place, their size aside.
+
+Pods of many sizes often ask for the same labels, tolerations and company. What follows from
+that is worked out once for all of them, so that it costs next to nothing when every pod
+requests something else.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from karpenter.core.model.hostportusage import host_ports
+from karpenter.core.model.resources import pod_requests
+from karpenter.core.scheduling.encode.preferences import ladder, required_apart
+from karpenter.core.scheduling.problem import NO_VOLUMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from karpenter.api.meta import LabelSelector
+    from karpenter.api.pod import Pod, PodAffinityTerm, PodSpec, PodStatus, TopologySpreadConstraint
+    from karpenter.core.model.hostportusage import HostPort
+    from karpenter.core.model.requirements import Requirements
+    from karpenter.core.scheduling.encode.preferences import Rung
+    from karpenter.core.scheduling.problem import PodVolumes, Problem
+
+
+class Manner:
+    """The wishes of pods that differ in nothing but their containers."""
+
+    __slots__ = ("example", "labels", "number", "rungs", "volumes")
+
+    def __init__(
+        self, number: int, example: Pod, labels: dict[str, str], rungs: tuple[Rung, ...], volumes: PodVolumes
+    ) -> None:
+        self.number = number
+        self.example = example
+        self.labels = labels
+        """Those that some selector of the problem asks for."""
+
+        self.rungs = rungs
+        """Every reading of the wishes, most demanding first."""
+
+        self.volumes: tuple[Requirements, ...] = volumes.alternatives
+        """Where the volumes are, one of which must do."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of all its pods."""
+        return self.example.metadata.namespace
+
+
+class Manners:
+    """All manners of a problem's pods."""
+
+    def __init__(self, *, respect: bool, avoidance: bool) -> None:
+        """
+        Begin without any.
+
+        `respect` takes preferences for requirements until they are given up; `avoidance` says
+        that some pool has a PreferNoSchedule taint.
+        """
+        self._respect = respect
+        self._avoidance = avoidance
+        self._known: dict[tuple[object, ...], Manner] = {}
+        self._encode = msgspec.json.Encoder().encode
+
+    def of(
+        self,
+        pod: Pod,
+        labels: tuple[tuple[str, str], ...],
+        spreads: Sequence[TopologySpreadConstraint],
+        volumes: PodVolumes,
+    ) -> Manner:
+        """Return the manner of a pod; pods with volumes have one each, since their claims differ."""
+        spec, namespace = pod.spec, pod.metadata.namespace
+        asked = self._encode((spec.node_selector, spec.affinity, spec.tolerations, spreads))
+        identity = (asked, namespace, labels, pod.key if volumes.claims or volumes.alternatives else None)
+        found = self._known.get(identity)
+        if found is None:
+            rungs = ladder(spec, spreads, respect=self._respect, avoidance=self._avoidance)
+            found = Manner(len(self._known), pod, dict(labels), tuple(rungs), volumes)
+            self._known[identity] = found
+        return found
+
+
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_ENCODER: Final = msgspec.json.Encoder()
+_UNKNOWN: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
+
+
+class PodClass:
+    """Pods that scheduling cannot tell apart, in the order in which they are placed."""
+
+    __slots__ = (
+        "devices",
+        "example",
+        "manner",
+        "moved",
+        "number",
+        "pods",
+        "ports",
+        "requests",
+        "vector",
+        "volumes",
+        "want",
+    )
+
+    def __init__(
+        self,
+        *,
+        number: int,
+        example: Pod,
+        manner: Manner,
+        volumes: PodVolumes,
+        moved: bool,
+        devices: bool = False,
+    ) -> None:
+        self.number = number
+        self.example = example
+        self.manner = manner
+        self.volumes = volumes
+        self.moved = moved
+        self.devices = devices
+        """Whether its pods claim devices: they are placed one at a time."""
+
+        self.pods: list[Pod] = []
+        self.ports: tuple[HostPort, ...] = host_ports(example)
+        self.requests = pod_requests(example)
+        self.want: tuple[int, ...] = ()
+        """The requests over the resource axis of the run."""
+
+        self.vector = _UNKNOWN
+
+
+def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
+    """Return the classes of the problem's pods in placing order: the largest pods first."""
+    specs, keys = _specs(problem)
+    selected = tuple(sorted(keys))
+    manners = Manners(respect=problem.options.preferences == "Respect", avoidance=avoidance)
+    known: dict[tuple[object, ...], PodClass] = {}
+    found: list[PodClass] = []
+    order = _Order()
+    special = _Special(problem)
+    for pod in problem.pods:
+        meta, status = pod.metadata, pod.status
+        own = meta.labels
+        labels = tuple([(key, own[key]) for key in selected if key in own])
+        told = _reported(status) if status.container_statuses or status.init_container_statuses else b""
+        # The specs of the problem outlive this loop, so their ids are theirs alone.
+        usual = (specs[id(pod.spec)], meta.namespace, labels, told)
+        identity = special.identity(pod, usual) if special else usual
+        group = known.get(identity)
+        if group is None:
+            volumes = problem.volumes.get(pod.key, NO_VOLUMES)
+            group = known[identity] = PodClass(
+                number=len(found),
+                example=pod,
+                manner=manners.of(pod, labels, special.spreads(pod), volumes),
+                volumes=volumes,
+                moved=pod.key in problem.moved,
+                devices=special.claims_devices(pod),
+            )
+            found.append(group)
+        group.pods.append(pod)
+    for group in found:
+        if len(group.pods) > 1:
+            group.pods.sort(key=order.within)
+    found.sort(key=order.between)
+    return found
+
+
+class _Special:
+    """What a problem knows of some of its pods beyond what they say themselves."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._volumes = problem.volumes
+        self._moved = problem.moved
+        self._defaults = problem.spread_defaults
+        self._claiming = problem.devices.needs if problem.devices is not None else {}
+
+    def __bool__(self) -> bool:
+        return bool(self._volumes or self._moved or self._defaults or self._claiming)
+
+    def spreads(self, pod: Pod) -> Sequence[TopologySpreadConstraint]:
+        own = pod.spec.topology_spread_constraints
+        return own or self._defaults.get(pod.key, own)
+
+    def claims_devices(self, pod: Pod) -> bool:
+        return pod.key in self._claiming
+
+    def identity(self, pod: Pod, usual: tuple[object, ...]) -> tuple[object, ...]:
+        key = pod.key
+        needs = self._claiming.get(key)
+        spreads, own = self.spreads(pod), pod.spec.topology_spread_constraints
+        return (
+            *usual,
+            key in self._moved,
+            key if self._volumes.get(key, NO_VOLUMES) is not NO_VOLUMES else None,
+            id(spreads) if spreads is not own else 0,
+            needs.likeness if needs is not None else b"",
+        )
+
+
+class _Order:
+    """Large before small, old before young."""
+
+    @staticmethod
+    def within(pod: Pod) -> tuple[datetime, str]:
+        return pod.metadata.creation_timestamp or _BEGINNING, pod.metadata.uid
+
+    def between(self, group: PodClass) -> tuple[int, int, datetime, str, int]:
+        want = group.requests
+        return (-want.get("cpu", 0), -want.get("memory", 0), *self.within(group.pods[0]), group.number)
+
+
+def _specs(problem: Problem) -> tuple[dict[int, int], frozenset[str]]:
+    """Number the different pod specs, and collect the label keys that any selector mentions."""
+    numbers: dict[int, int] = {}
+    known: dict[bytes, int] = {}
+    keys: set[str] = set()
+    encode = _ENCODER.encode
+    for pod in problem.pods:
+        spec = pod.spec
+        if id(spec) in numbers:
+            continue
+        encoded = encode(_telling(spec) if spec.volumes or spec.node_name else spec)
+        number = known.get(encoded)
+        if number is None:
+            number = known[encoded] = len(known)
+            keys.update(_keys_of_spec(spec))
+        numbers[id(spec)] = number
+    seen: set[int] = set()
+    for located in problem.located:
+        if id(located.pod.spec) not in seen:
+            seen.add(id(located.pod.spec))
+            keys.update(_keys_of_terms(required_apart(located.pod.spec)))
+    for spreads in problem.spread_defaults.values():
+        keys.update(_keys_of_spreads(spreads))
+    return numbers, frozenset(keys)
+
+
+def _telling(spec: PodSpec) -> PodSpec:
+    """
+    Return a spec without what differs between equal pods.
+
+    An API server gives every pod a volume for its token, with a name of its own; volumes that
+    matter are told apart by the problem. Where a pod runs now says nothing about where it will.
+    """
+    return msgspec.structs.replace(spec, volumes=(), node_name="")
+
+
+def _reported(status: PodStatus) -> bytes:
+    """Return what is known about the resources that containers were given, which may not be what they ask."""
+    told = [
+        (each.name, each.allocated_resources, each.resources)
+        for each in (*status.container_statuses, *status.init_container_statuses)
+        if each.resources is not None
+    ]
+    if not told:
+        return b""
+    resizing = [each.reason for each in status.conditions if each.type == "PodResizePending"]
+    return _ENCODER.encode((told, status.resize, resizing))
+
+
+def _keys_of_spec(spec: PodSpec) -> Iterator[str]:
+    yield from _keys_of_spreads(spec.topology_spread_constraints)
+    if spec.affinity is None:
+        return
+    for side in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
+        if side is not None:
+            yield from _keys_of_terms(side.required_during_scheduling_ignored_during_execution)
+            weighted = side.preferred_during_scheduling_ignored_during_execution
+            yield from _keys_of_terms([each.pod_affinity_term for each in weighted])
+
+
+def _keys_of_spreads(spreads: Iterable[TopologySpreadConstraint]) -> Iterator[str]:
+    for spread in spreads:
+        yield from _keys_of_selector(spread.label_selector)
+        yield from spread.match_label_keys
+
+
+def _keys_of_terms(terms: Sequence[PodAffinityTerm]) -> Iterator[str]:
+    for term in terms:
+        yield from _keys_of_selector(term.label_selector)
+        yield from term.match_label_keys
+        yield from term.mismatch_label_keys
+
+
+def _keys_of_selector(selector: LabelSelector | None) -> Iterator[str]:
+    if selector is not None:
+        yield from selector.match_labels
+        yield from (entry.key for entry in selector.match_expressions)

@@ -1,0 +1,123 @@
+"""
+Pool limits: how much a pool may still launch, exactly, while claims are still being filled.
+
+A claim has no size until it is launched, so what it takes of a limit is settled by its
+footing: the cheapest type that holds its pods and that the limit can bear, or as many of the
+cheapest as the pool's least choice of values needs. As pods join, the footing may grow. At
+the end, what is left of a limit is shared out among the claims as freedom to become something
+larger than their footing. So the largest machines that all claims could become never exceed
+the limit together, and no pod is refused while there is room.
+
+As long as even the largest machine for every claim would stay within the limit, none of this
+is needed and nothing is asked; and while what is left bears a machine of the largest type, no
+claim need be asked what it may become.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from karpenter.api.labels import NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+
+
+_NO_LIMIT: Final = int(np.iinfo(np.int64).max)
+
+
+class Ledger:
+    """What one pool may still launch, and what its claims have taken."""
+
+    def __init__(self, template: Template) -> None:
+        limits = template.pool.limits
+        types = template.pool.types
+        self._names = tuple(name for name in limits if name != NODES)
+        self._capacity = np.array(
+            [[kind.capacity.get(name, 0) for kind in types] for name in self._names], np.int64
+        ).reshape(len(self._names), len(types))
+        self._spare = tuple(limits[name] for name in self._names)
+        self._sizes: list[tuple[int, ...]] = [tuple(row) for row in self._capacity.T.tolist()]
+        reachable = template.universe.types_of(template.bits)
+        self._largest = tuple(self._capacity[:, reachable].max(axis=1, initial=0).tolist())
+        self._enough = self._bearable_machines()
+        self._machines = limits.get(NODES)
+        self._nothing = (0,) * len(self._names)
+        self._taken: dict[int, tuple[int, ...]] = {}
+        self._claims: list[int] = []
+        self.is_exact = False
+
+    @property
+    def allows_another(self) -> bool:
+        """Whether the limit on the number of machines leaves one more."""
+        return self._machines is None or self._machines > 0
+
+    def left(self) -> dict[str, int]:
+        """Return what is left of each limited resource."""
+        return dict(zip(self._names, self._spare, strict=True))
+
+    def _bearable_machines(self) -> int:
+        """Return how many machines of the largest type what is left bears."""
+        shares = (spare // most for spare, most in zip(self._spare, self._largest, strict=True) if most > 0)
+        return min(shares, default=_NO_LIMIT)
+
+    def bears(self, machines: int) -> bool:
+        """Whether so many claims may become whatever they like, with nobody asked."""
+        return not self.is_exact or self._bearable_machines() >= machines
+
+    def is_tight(self) -> bool:
+        """Whether one more claim of the largest type might exceed a limit that nothing was taken of yet."""
+        return len(self._claims) >= self._enough
+
+    def tighten(self, footing_of: Callable[[int], list[int]]) -> None:
+        """Begin to count exactly; `footing_of` gives the footing of every claim opened so far."""
+        self.is_exact = True
+        for claim in self._claims:
+            self.take(claim, footing_of(claim))
+
+    def opened(self, claim: int) -> None:
+        """Note a new claim."""
+        self._claims.append(claim)
+        if self._machines is not None:
+            self._machines -= 1
+
+    def bearable(self, claim: int | None) -> NDArray[np.bool_]:
+        """Return the types that a claim, or a new one, may become within the limit."""
+        taken = self._nothing if claim is None else self._taken.get(claim, self._nothing)
+        most = np.array(self._spare, np.int64) + np.array(taken, np.int64)
+        return np.asarray((self._capacity <= most[:, None]).all(axis=0), bool)
+
+    def take(self, claim: int, kinds: Sequence[int]) -> None:
+        """Let a claim take as much of the limit as any one of some types needs."""
+        wanted = self._nothing
+        for kind in kinds:
+            wanted = tuple(map(max, wanted, self._sizes[kind]))
+        before = self._taken.get(claim, self._nothing)
+        if wanted != before:
+            moves = zip(self._spare, before, wanted, strict=True)
+            self._spare = tuple(spare + old - new for spare, old, new in moves)
+            self._taken[claim] = wanted
+
+    def freedom(self) -> dict[int, NDArray[np.bool_]]:
+        """Return the types that every claim may become when what is left is shared out fairly."""
+        spare, found = np.array(self._spare, np.int64), {}
+        known: dict[bytes, NDArray[np.bool_]] = {}  # most claims are as free as others
+        for position, claim in enumerate(self._claims):
+            share = spare // (len(self._claims) - position)
+            taken = np.array(self._taken.get(claim, self._nothing), np.int64)
+            allowed = np.asarray((self._capacity <= (taken + share)[:, None]).all(axis=0), bool)
+            found[claim] = known.setdefault(allowed.tobytes(), allowed)
+            largest = self._capacity[:, allowed].max(axis=1, initial=0)
+            spare -= np.maximum(largest - taken, 0)
+        return found
+
+
+def ledgers(templates: Sequence[Template]) -> Mapping[int, Ledger]:
+    """Return a ledger for every pool that has limits, by template number."""
+    return {template.number: Ledger(template) for template in templates if template.pool.limits}

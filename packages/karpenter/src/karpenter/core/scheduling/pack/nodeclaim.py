@@ -1,0 +1,324 @@
+"""
+What a claim can still become: interned states, and memoised steps between them.
+
+A state is a template, its requirements so far, and the offerings they leave. Many
+claims share a state, and many pods make the same step, so the exact and slow
+requirement algebra runs once per different (state, requirements) pair.
+
+A claim carries no list of instance types: a type survives exactly when it is in the
+final state and fits the final usage, which the frontier of the state answers.
+
+Which way a claim may be narrowed to take a pod, best way first.
+
+Taking a pod can pin a claim: a zone spread picks one zone, an affinity keeps the zones
+that have company. The ways are asked per state, not per claim, and remembered for
+whatever counts permit: the same limits come again and again.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.scheduling.pack.topologygroup import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
+
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+    from karpenter.core.scheduling.encode.offerings import Amounts, Bits
+    from karpenter.core.scheduling.encode.preferences import Reading
+    from karpenter.core.scheduling.pack.topology import Asked
+
+
+class State:
+    """A template narrowed by requirements. Compare by identity: equal states are one object."""
+
+    __slots__ = (
+        "_ceiling",
+        "_cheapest",
+        "_frontier",
+        "_most",
+        "_prices",
+        "_rows",
+        "_steps",
+        "_values",
+        "bits",
+        "number",
+        "requirements",
+        "template",
+    )
+
+    def __init__(self, number: int, template: Template, requirements: Requirements, bits: Bits) -> None:
+        self.number = number
+        self.template = template
+        self.requirements = requirements
+        self.bits = bits
+        self._steps: dict[Requirements, State | None] = {}
+        self._frontier: Amounts | None = None
+        self._rows: list[tuple[int, ...]] | None = None
+        self._most: tuple[int, ...] | None = None
+        self._ceiling: Amounts | None = None
+        self._cheapest: tuple[Amounts, Amounts] | None = None
+        self._values: dict[str, frozenset[str] | None] = {}
+        self._prices: dict[str, dict[str, float]] = {}
+
+    @property
+    def frontier(self) -> Amounts:
+        """The largest rooms that are still possible."""
+        if self._frontier is None:
+            self._frontier = self.template.universe.frontier(self.bits)
+        return self._frontier
+
+    @property
+    def rows(self) -> list[tuple[int, ...]]:
+        """The frontier as plain tuples, for one-off questions."""
+        if self._rows is None:
+            self._rows = [tuple(row) for row in self.frontier.tolist()]
+        return self._rows
+
+    @property
+    def most(self) -> tuple[int, ...]:
+        """The most of each resource that any possible type has."""
+        if self._most is None:
+            rows = self.rows
+            width = len(self.template.universe.axis)
+            self._most = tuple(map(max, zip(*rows, strict=True))) if rows else (-1,) * width
+        return self._most
+
+    @property
+    def ceiling(self) -> Amounts:
+        """The same as an array."""
+        if self._ceiling is None:
+            self._ceiling = np.array(self.most, np.int64)
+        return self._ceiling
+
+    def fits(self, total: tuple[int, ...]) -> bool:
+        """Return whether some possible type has room for `total`."""
+        for row in self.rows:
+            for room, amount in zip(row, total, strict=True):
+                if room < amount:
+                    break
+            else:
+                return True
+        return False
+
+    def cheapest(self, total: tuple[int, ...]) -> int:
+        """Return the cheapest possible type that has room for `total`, which some type has."""
+        if self._cheapest is None:
+            universe = self.template.universe
+            offered = np.flatnonzero(universe.flags(self.bits))
+            order = offered[np.argsort(universe.price[offered], kind="stable")]
+            owners, first = np.unique(universe.owner[order], return_index=True)
+            kinds = owners[np.argsort(first)]
+            self._cheapest = kinds, universe.room[kinds]
+        kinds, rooms = self._cheapest
+        return int(kinds[(rooms >= total).all(axis=1).argmax()])
+
+    def domains(self, key: str) -> frozenset[str] | None:
+        """Return the values that `key` can still take, or None when nothing limits them."""
+        if key not in self._values:
+            self._values[key] = self._domains(key)
+        return self._values[key]
+
+    def prices(self, key: str) -> dict[str, float]:
+        """Return the cheapest offering per value of `key`."""
+        if key not in self._prices:
+            universe = self.template.universe
+            self._prices[key] = {
+                value: universe.cheapest(universe.keep(self.bits, Requirements.only(key, frozenset({value}))))
+                for value in self.domains(key) or ()
+            }
+        return self._prices[key]
+
+    def _domains(self, key: str) -> frozenset[str] | None:
+        universe = self.template.universe
+        held = self.requirements[key]
+        if universe.names(key):
+            return frozenset(v for v in universe.values(key, self.bits) if held.allows(v))
+        if held.complement:
+            return None if key in self.requirements else frozenset()
+        return held.values
+
+
+class States:
+    """All states of one run."""
+
+    def __init__(self, undefined_ok: AbstractSet[str]) -> None:
+        self._undefined_ok = undefined_ok
+        self._known: dict[tuple[int, Requirements, Bits], State] = {}
+        self.all: list[State] = []
+
+    def of(self, template: Template, requirements: Requirements, bits: Bits) -> State:
+        """Return the one state with these parts."""
+        key = (template.number, requirements, bits)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = State(len(self.all), template, requirements, bits)
+            self.all.append(found)
+        return found
+
+    def step(self, state: State, wanted: Requirements) -> State | None:
+        """Return the state after `wanted` was added, or None where that leaves nothing."""
+        steps = state._steps  # noqa: SLF001  the memo lives on the state so that it dies with it
+        if wanted in steps:
+            return steps[wanted]
+        found = steps[wanted] = self._step(state, wanted)
+        return found
+
+    def _step(self, state: State, wanted: Requirements) -> State | None:
+        bits = state.template.universe.keep(state.bits, wanted)
+        if not bits or not state.requirements.accepts(wanted, self._undefined_ok):
+            return None
+        merged = state.requirements.intersect(wanted)
+        if merged == state.requirements and bits == state.bits:
+            return state
+        bits = state.template.universe.keep(bits, (merged[key] for key in wanted.keys()))  # noqa: SIM118  not a dict
+        return self.of(state.template, merged, bits) if bits else None
+
+
+_MOST_WAYS: Final = 64
+"""Ways to combine several topology keys that are tried, best first."""
+
+
+class _Limits(NamedTuple):
+    """What counts permit on one topology key. Equal limits permit the same ways."""
+
+    allowed: frozenset[str]
+    order: tuple[frozenset[str], ...]
+    """The allowed domains by how full they are, the emptiest first; equally full ones together."""
+
+    single: bool
+    """Whether a claim must settle on one domain."""
+
+
+class _Known(NamedTuple):
+    """What there is to know under one pattern of counts."""
+
+    limits: dict[str, _Limits]
+    ways: dict[int, tuple[State, ...]]
+
+
+class Choices:
+    """The ways of one reading, remembered per state and limits."""
+
+    def __init__(self, reading: Reading, states: States) -> None:
+        self._reading = reading
+        self._states = states
+        self._stamp = -1
+        self._now = _Known({}, {})
+        self._known: dict[tuple[tuple[int, ...], ...], _Known] = {}
+        """Under all patterns of counts that there were; few different ones come again and again."""
+
+        self._mine: list[tuple[str, ...]] = [()] * len(reading.demands.domains)
+        """The domains that each group counts and the pods allow."""
+
+        self._sizes = [-1] * len(reading.demands.domains)
+        self._by_key: dict[str, list[Asked]] = {}
+        for asked in reading.demands.domains:
+            self._by_key.setdefault(asked.group.key, []).append(asked)
+
+    def ways(self, state: State) -> tuple[State, ...]:
+        """Return what `state` may become by taking a pod, best first; nothing when it cannot."""
+        self.refresh()
+        return self.now(state)
+
+    def refresh(self) -> None:
+        """Take note of the counts as they are now."""
+        stamp = self._reading.stamp()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        pattern = tuple([self._pattern(n, asked) for n, asked in enumerate(self._reading.demands.domains)])
+        known = self._known.get(pattern)
+        if known is None:
+            limits = {key: self._limited(key) for key in self._by_key}
+            known = self._known[pattern] = _Known(limits, {})
+        self._now = known
+
+    def now(self, state: State) -> tuple[State, ...]:
+        """Return the ways of a state by the counts that were taken note of last."""
+        found = self._now.ways.get(state.number)
+        if found is None:
+            found = self._now.ways[state.number] = tuple(self._find(state))
+        return found
+
+    def _pattern(self, number: int, asked: Asked) -> tuple[int, ...]:
+        group = asked.group
+        if len(group.counts) != self._sizes[number]:
+            strict = self._reading.rung.strict[group.key]
+            self._sizes[number] = len(group.counts)
+            self._mine[number] = tuple([domain for domain in group.counts if strict.allows(domain)])
+            self._known = {}
+        return group.pattern(self._mine[number])
+
+    def _find(self, state: State) -> Iterator[State]:
+        reading, states = self._reading, self._states
+        if reading.rung.impossible or not reading.tolerates(state.template):
+            return
+        plain = states.step(state, reading.rung.requirements)
+        if plain is None:
+            return
+        for volumes in reading.volumes or (None,):
+            start = plain if volumes is None else states.step(plain, volumes)
+            if start is not None:
+                yield from self._narrowed(start) if self._by_key else (start,)
+
+    def _narrowed(self, state: State) -> Iterator[State]:
+        options = {key: self._options(key, state) for key in self._by_key}
+        if all(options.values()):
+            yield from islice(self._combined(state, list(options.items())), _MOST_WAYS)
+
+    def _combined(self, state: State, options: list[tuple[str, list[frozenset[str]]]]) -> Iterator[State]:
+        """Yield what `state` becomes when one option of every key is taken, best first."""
+        if not options:
+            yield state
+            return
+        (key, found), *others = options
+        for domains in found:
+            reached = self._states.step(state, Requirements.only(key, domains))
+            if reached is not None:
+                yield from self._combined(reached, others)
+
+    def _options(self, key: str, state: State) -> list[frozenset[str]]:
+        """Return the sets of domains that a claim may be narrowed to, best first."""
+        limits = self._now.limits[key]
+        possible = state.domains(key)
+        allowed = limits.allowed if possible is None else possible & limits.allowed
+        if not allowed:
+            return []
+        if not limits.single or len(allowed) == 1:
+            return [allowed]
+        prices = state.prices(key)
+        found = []
+        for level in limits.order:
+            some = sorted(level & allowed, key=lambda d: (prices.get(d, 0.0), d))
+            found += [frozenset({domain}) for domain in some]
+        return found
+
+    def _limited(self, key: str) -> _Limits:
+        """Return what counts permit now, whatever the state."""
+        strict = self._reading.rung.strict[key]
+        allowed: set[str] | None = None
+        rank: dict[str, int] = {}
+        single = False
+        for asked in self._by_key[key]:
+            found = asked.group.permitted(strict, counts_itself=asked.counts_itself)
+            if found is None:  # the first of its kind: any one domain will do
+                single = True
+                found = {d: 0 for d in asked.group.counts if strict.allows(d)}
+            elif asked.group.kind is Kind.SPREAD:
+                single = True
+                for domain, count in found.items():
+                    rank[domain] = rank.get(domain, 0) + count
+            allowed = set(found) if allowed is None else allowed & found.keys()
+        levels: dict[int, set[str]] = {}
+        for domain in allowed or ():
+            levels.setdefault(rank.get(domain, 0), set()).add(domain)
+        return _Limits(
+            frozenset(allowed or ()), tuple(frozenset(levels[each]) for each in sorted(levels)), single
+        )

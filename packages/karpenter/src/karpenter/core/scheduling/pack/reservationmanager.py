@@ -1,0 +1,115 @@
+"""
+What cannot be read off a frontier: minimum choice of values, and reserved capacity.
+
+Both look at the whole list of types that a claim could still become, so they are asked
+on every pod a claim takes. Only claims of pools that use them pay for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from karpenter.api.labels import RESERVED
+from karpenter.core.scheduling.encode.offerings import to_bits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+    from karpenter.core.scheduling.encode.offerings import Bits
+    from karpenter.core.scheduling.pack.nodeclaim import State
+
+
+def fitting(state: State, total: Sequence[int]) -> Bits:
+    """Return the offerings of a state whose types have room for `total`."""
+    universe = state.template.universe
+    roomy = (universe.room >= np.array(total)).all(axis=1)
+    return universe.keep_types(state.bits, np.asarray(roomy, bool))
+
+
+def variety(template: Template, bits: Bits) -> dict[str, int]:
+    """Return how many values the types in `bits` have of each key that demands a minimum."""
+    kinds = [template.universe.types[i] for i in template.universe.types_of(bits)]
+    return {
+        key: len({value for kind in kinds for value in kind.requirements[key].values})
+        for key in template.min_values
+    }
+
+
+def falls_short(found: Mapping[str, int], least: Mapping[str, int]) -> bool:
+    """Return whether some key has fewer values left than it must."""
+    return any(found[key] < wanted for key, wanted in least.items())
+
+
+def footing(template: Template, bits: Bits, least: Mapping[str, int]) -> list[int]:
+    """Return the cheapest type in `bits`, or as many of the cheapest as the least choice of values needs."""
+    universe = template.universe
+    candidates = np.flatnonzero(universe.flags(bits))
+    order = candidates[np.argsort(universe.price[candidates], kind="stable")]
+    found: list[int] = []
+    seen: dict[str, set[str]] = {key: set() for key in least}
+    for kind in dict.fromkeys(universe.owner[order].tolist()):
+        values = {key: universe.types[kind].requirements[key].values for key in least}
+        if not found or any(len(seen[key]) < least[key] and not values[key] <= seen[key] for key in least):
+            found.append(kind)
+            for key in least:
+                seen[key] |= values[key]
+        if all(len(seen[key]) >= least[key] for key in least):
+            break
+    return found
+
+
+_NONE: Final[frozenset[str]] = frozenset()  # Python makes a new one each time
+
+
+class Reservations:
+    """Reserved machines: how many are left of each reservation, and which claims hold one."""
+
+    def __init__(self, templates: Sequence[Template], *, strict: bool) -> None:
+        self.strict = strict
+        self.left: dict[str, int] = {}
+        self._held: dict[int, frozenset[str]] = {}
+        for template in templates:
+            for offering in template.universe.reserved:
+                had = self.left.get(offering.reservation_id)
+                has = offering.reservation_capacity or 0
+                self.left[offering.reservation_id] = has if had is None else min(had, has)
+
+    def held(self, claim: int) -> frozenset[str]:
+        """Return the reservations that a claim holds one machine of."""
+        return self._held.get(claim, _NONE)
+
+    def obtainable(self, claim: int | None, template: Template, bits: Bits) -> frozenset[str] | None:
+        """
+        Return the reservations a claim could hold with these offerings; None is a refusal.
+
+        Strictly, a claim that could use reserved capacity must get some, and never loses
+        the last of what it holds.
+        """
+        held = self.held(claim) if claim is not None else _NONE
+        offerings = template.universe.offerings
+        usable = {
+            o.reservation_id for n, o in enumerate(offerings) if o.capacity_type == RESERVED and bits >> n & 1
+        }
+        found = frozenset(each for each in usable if each in held or self.left[each] > 0)
+        if self.strict and not found and (usable or held):
+            return None
+        return found
+
+    @staticmethod
+    def usable(held: frozenset[str], template: Template, bits: Bits) -> Bits:
+        """Return the offerings that can really be bought: what is held, or else nothing reserved."""
+        offerings = template.universe.offerings
+        wanted = [o.reservation_id in held if held else o.capacity_type != RESERVED for o in offerings]
+        return bits & to_bits(np.array(wanted, bool))
+
+    def hold(self, claim: int, wanted: frozenset[str]) -> None:
+        """Let a claim hold exactly these reservations."""
+        held = self.held(claim)
+        for each in held - wanted:
+            self.left[each] += 1
+        for each in wanted - held:
+            self.left[each] -= 1
+        self._held[claim] = wanted

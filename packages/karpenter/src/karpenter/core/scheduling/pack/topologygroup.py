@@ -1,0 +1,306 @@
+"""
+Counting groups: how many pods of a kind there are in each domain of a label.
+
+A spread constraint, an affinity term and an anti-affinity term are all the same thing
+to count: pods that a selector picks in some namespaces, per value of a topology key. A
+group is shared by everyone who states the same. What a count permits is asked here;
+which bin a pod then takes is the packer's business.
+
+The domains of ``kubernetes.io/hostname`` are the bins themselves, counted by number.
+
+Counting pods where they were put, in every group that picks them.
+
+A pod on a claim whose zone is still open counts nowhere yet; it is remembered, and counted as
+soon as the claim settles. Pods that refuse company count in every zone that their claim may
+still become.
+
+Levelling: give pods to the emptiest first, in closed form.
+
+The same answer as handing out one pod at a time to whoever has the fewest and still has
+room, the first of equals, without the loop.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from karpenter.api.labels import HOSTNAME
+from karpenter.api.pod import Toleration
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.model.selectors import Selector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from karpenter.core.model.requirement import Requirement
+    from karpenter.core.scheduling.encode.preferences import Wish
+    from karpenter.core.scheduling.pack.nodeclaim import State
+    from karpenter.core.scheduling.pack.topology import Topology
+    from karpenter.core.scheduling.problem import Existing
+
+
+_SPARSE: Final = 48
+"""Up to so many bins a dictionary is smaller and quicker than an array."""
+
+
+class Kind(Enum):
+    """What a group is counted for."""
+
+    SPREAD = "topology spread"
+    NEAR = "pod affinity"
+    APART = "pod anti-affinity"
+    KEPT_OFF = "anti-affinity of another pod"
+    """Counts the pods that refuse company; asked by the pods that they refuse."""
+
+
+class NodeFilter(msgspec.Struct, frozen=True):
+    """Which nodes a spread constraint counts."""
+
+    alternatives: tuple[Requirements, ...] = ()
+    """One must hold; none means every node."""
+
+    tolerations: tuple[Toleration, ...] | None = None
+    """None means that taints do not matter."""
+
+
+class GroupKey(msgspec.Struct, frozen=True):
+    """What makes two groups the same."""
+
+    kind: Kind
+    key: str
+    namespaces: frozenset[str] | None
+    """None means every namespace."""
+
+    selector: Selector
+    max_skew: int = 0
+    min_domains: int = 0
+    filter: NodeFilter = NodeFilter()
+
+
+class Group:
+    """The counts of one group."""
+
+    __slots__ = ("counts", "hosts", "key", "kind", "spec", "version")
+
+    def __init__(self, spec: GroupKey) -> None:
+        self.spec = spec
+        self.key = spec.key
+        self.kind = spec.kind
+        self.counts: dict[str, int] = {}
+        """Domain to count, zero for domains that are merely possible."""
+
+        self.hosts = HostCounts()
+        self.version = 0
+
+    @property
+    def by_host(self) -> bool:
+        """Whether the domains are the bins themselves."""
+        return self.key == HOSTNAME
+
+    def selects(self, namespace: str, labels: dict[str, str]) -> bool:
+        """Return whether pods like this are picked by the group's selector."""
+        spec = self.spec
+        return (spec.namespaces is None or namespace in spec.namespaces) and spec.selector.matches(labels)
+
+    def know(self, domains: Iterable[str]) -> None:
+        """Register domains that pods could be in."""
+        for domain in domains:
+            self.counts.setdefault(domain, 0)
+
+    def add(self, domain: str, count: int = 1) -> None:
+        """Count pods in a domain."""
+        self.counts[domain] = self.counts.get(domain, 0) + count
+        self.version += 1
+
+    def permitted(self, strict: Requirement, *, counts_itself: bool) -> dict[str, int] | None:
+        """
+        Return the domains a pod may go to, with their counts; None asks for a first domain.
+
+        `strict` is what the pod itself allows; `counts_itself` says that the group's selector
+        picks the pod.
+        """
+        mine = {d: c for d, c in self.counts.items() if strict.allows(d)}
+        match self.kind:
+            case Kind.SPREAD:
+                return self._level(mine, counts_itself=counts_itself)
+            case Kind.NEAR:
+                taken = {d: c for d, c in mine.items() if c}
+                return None if not taken and counts_itself else taken
+            case _:
+                return {d: 0 for d, c in mine.items() if not c}
+
+    def pattern(self, domains: Sequence[str]) -> tuple[int, ...]:
+        """
+        Return what matters of the counts in some domains: equal patterns permit the same.
+
+        For a spread it is how far each domain is above the emptiest, up to where it is closed;
+        otherwise only whether there is anyone.
+        """
+        counts = [self.counts[domain] for domain in domains]
+        if self.kind is not Kind.SPREAD:
+            return tuple([count > 0 for count in counts])
+        least = min(counts, default=0) if len(counts) >= self.spec.min_domains else 0
+        closed = self.spec.max_skew + 1
+        return tuple([min(count - least, closed) for count in counts])
+
+    def _level(self, mine: dict[str, int], *, counts_itself: bool) -> dict[str, int]:
+        least = min(mine.values(), default=0) if len(mine) >= self.spec.min_domains else 0
+        ceiling = self.spec.max_skew + least - counts_itself
+        return {d: c for d, c in mine.items() if c <= ceiling}
+
+
+class HostCounts:
+    """Pods per bin, kept small while few bins have any."""
+
+    __slots__ = ("_dense", "_sparse", "elsewhere")
+
+    def __init__(self) -> None:
+        self._sparse: dict[int, int] = {}
+        self._dense: NDArray[np.int32] | None = None
+        self.elsewhere = 0
+        """Pods on nodes that are no bins of this run."""
+
+    def __bool__(self) -> bool:
+        return bool(self.elsewhere or self._sparse or self._dense is not None)
+
+    def __getitem__(self, number: int) -> int:
+        if self._dense is None:
+            return self._sparse.get(number, 0)
+        return int(self._dense[number]) if number < len(self._dense) else 0
+
+    def add(self, number: int, count: int = 1) -> None:
+        """Count pods on a bin."""
+        if self._dense is None:
+            self._sparse[number] = self._sparse.get(number, 0) + count
+            if len(self._sparse) > _SPARSE:
+                self._spread_out()
+            return
+        if number >= len(self._dense):
+            wider = np.zeros(max(2 * len(self._dense), number + 1), np.int32)
+            wider[: len(self._dense)] = self._dense
+            self._dense = wider
+        self._dense[number] += count
+
+    def of(self, first: int, last: int) -> NDArray[np.int32]:
+        """Return the counts of the bins from `first` up to `last`."""
+        found = np.zeros(last - first, np.int32)
+        if self._dense is None:
+            for number, count in self._sparse.items():
+                if first <= number < last:
+                    found[number - first] = count
+            return found
+        known = self._dense[first:last]
+        found[: len(known)] = known
+        return found
+
+    def _spread_out(self) -> None:
+        self._dense = np.zeros(2 * (max(self._sparse) + 1), np.int32)
+        for number, count in self._sparse.items():
+            self._dense[number] = count
+        self._sparse = {}
+
+
+class Tallies:
+    """The counts of one run, as pods are placed."""
+
+    def __init__(self, topology: Topology, nodes: Sequence[Existing]) -> None:
+        self._topology = topology
+        self._nodes = nodes
+        self._groups: dict[int, tuple[Group, ...]] = {}
+        """The groups that count pods, by the number of their manner."""
+
+        self._pending: dict[int, dict[Group, int]] = {}
+        """Pods on claims that have not settled, by claim and group."""
+
+        self._admits: dict[tuple[int, Group], bool] = {}
+
+    def groups(self, wish: Wish) -> tuple[Group, ...]:
+        """Return the groups that count the pods of a wish."""
+        manner = wish.of.manner
+        found = self._groups.get(manner.number)
+        if found is None:
+            found = self._groups[manner.number] = self._topology.counting(manner)
+        return found
+
+    def on_node(self, wish: Wish, node: int, count: int) -> None:
+        """Count pods that were put on an existing node."""
+        place = self._nodes[node]
+        for group in self.groups(wish):
+            if not self._topology.admits_node(group, place):
+                continue
+            if group.by_host:
+                group.hosts.add(node, count)
+            elif group.key in place.labels:
+                group.add(place.labels[group.key], count)
+
+    def on_claim(self, wish: Wish, claim: int, state: State, count: int, *, changed: bool) -> None:
+        """Count pods that were put on a claim, which is now in `state`; `changed` if it was not before."""
+        for group in self.groups(wish):
+            if not self._admitted(state, group):
+                continue
+            if group.by_host:
+                group.hosts.add(len(self._nodes) + claim, count)
+            else:
+                self._count(group, claim, state, count)
+        if changed and claim in self._pending:
+            self._settle(claim, state)
+
+    def _count(self, group: Group, claim: int, state: State, count: int) -> None:
+        domains = state.domains(group.key)
+        if group.kind in {Kind.APART, Kind.KEPT_OFF}:
+            for domain in domains or ():
+                group.add(domain, count)
+        elif domains is not None and len(domains) == 1:
+            group.add(next(iter(domains)), count)
+        else:
+            waiting = self._pending.setdefault(claim, {})
+            waiting[group] = waiting.get(group, 0) + count
+
+    def _settle(self, claim: int, state: State) -> None:
+        """Count the pods of a claim in the groups whose domain is settled by now."""
+        waiting = self._pending[claim]
+        for group in list(waiting):
+            domains = state.domains(group.key)
+            if domains is not None and len(domains) == 1:
+                group.add(next(iter(domains)), waiting.pop(group))
+
+    def _admitted(self, state: State, group: Group) -> bool:
+        key = (state.number, group)
+        found = self._admits.get(key)
+        if found is None:
+            found = self._topology.admits(group, state.requirements, state.template.pool.taints)
+            self._admits[key] = found
+        return found
+
+
+def level(held: NDArray[np.int64], most: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """
+    Return how many of `count` pods each place gets.
+
+    ``held[i]`` is what place `i` has already, ``most[i]`` how many more it can take.
+    """
+    if int(most.sum()) <= count:
+        return most.copy()
+    low, high = int(held.min()), int(held.max()) + count
+    while low < high:  # the highest waterline that does not need more than there is
+        middle = (low + high + 1) // 2
+        if int(_up_to(held, most, middle).sum()) <= count:
+            low = middle
+        else:
+            high = middle - 1
+    given = _up_to(held, most, low)
+    rest = count - int(given.sum())
+    if rest:
+        open_ = np.flatnonzero((given < most) & (held + given == low))
+        given[open_[:rest]] += 1
+    return given
+
+
+def _up_to(held: NDArray[np.int64], most: NDArray[np.int64], line: int) -> NDArray[np.int64]:
+    return np.clip(line - held, 0, most)

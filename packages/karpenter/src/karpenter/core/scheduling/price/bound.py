@@ -1,0 +1,529 @@
+"""
+The least that any plan could cost, with a proof.
+
+Suppose pods could be cut into crumbs and machines bought by the slice. The cheapest way to
+serve that demand is a linear program, and no real plan can beat it. Its dual gives each
+resource of each machine a value: values under which no machine is worth more than its price.
+Adding up what the pods would pay at those values is a lower bound whatever the values are,
+so the bound is always computed from the values, never taken from the program's own answer.
+
+With the optional library ``highspy`` the values are the best there are. Without it they are
+the best that are equal for all machines, which gives a weaker bound, and says so.
+
+The best values for the resources of machines: the dual of the fluid program, kept small.
+
+The program grows with items times machines, so it is solved for a sample of the items and
+for the machines that matter. A machine that was left out gets the values of whichever machine
+in the program suits it best, stretched to its own price. Where that undervalues pods, the machine
+joins the program, which is solved again. Whatever comes out is a valid choice of values;
+what it proves is for the bound to work out.
+
+Many sizes as few: pods of about one size are taken for equal, where that wastes least.
+
+All pods begin in one cell per kind, and the pods of a cell are taken to be as large as the
+largest of them in every resource. The cell in which that wastes most is split where it helps
+most, and again, until there are as many cells as can be told apart.
+
+The lower bound of a whole problem: what no placement of its pods could cost less than.
+
+Every pod that was placed counts, on the offerings of every pool that could serve it in any
+of its readings, preferences aside; limits, weights and company are left aside as well, which
+only lowers the bound. Room on existing nodes costs nothing and is used as well as it could ever be.
+
+Many choices as one: pods that may use very different machines are settled on a few.
+
+Packing fills machines with whatever may share them, which cannot be worked out when nearly
+every pod has a choice of its own. Then each pod is settled on the machine where it takes up the
+least money, out of the few on which most of the money would be spent; after that, pods on one
+machine have a choice in common. Only the packing is settled: what a claim may be bought as still
+follows from what its pods allow.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import reduce
+from heapq import heapify, heappop, heappush
+from importlib import import_module
+from itertools import combinations
+from operator import or_
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from karpenter.core.scheduling.price.market import Item, market
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+    from karpenter.core.scheduling.encode.offerings import Bits
+    from karpenter.core.scheduling.encode.preferences import Wish
+    from karpenter.core.scheduling.pack.scheduler import Run
+    from karpenter.core.scheduling.price.market import Market
+
+
+def cells(
+    sizes: NDArray[np.float64], counts: NDArray[np.float64], kinds: Sequence[Hashable], most: int
+) -> list[NDArray[np.int64]]:
+    """
+    Return which of ``sizes[pod, resource]`` are taken for equal, as positions, in `most` cells or fewer.
+
+    Pods of different kinds are never taken for equal, even if that makes more cells than `most`.
+    """
+    total = counts @ sizes
+    scaled = sizes / np.where(total > 0, total, 1.0)
+    by_kind: dict[Hashable, list[int]] = {}
+    for position, kind in enumerate(kinds):
+        by_kind.setdefault(kind, []).append(position)
+    heap = [_entry(scaled, counts, np.array(members, np.int64)) for members in by_kind.values()]
+    heapify(heap)
+    while len(heap) < most and heap[0][0] < 0:
+        _, _, members = heappop(heap)
+        for half in _split(scaled, counts, members):
+            heappush(heap, _entry(scaled, counts, half))
+    return [members for _, _, members in sorted(heap, key=lambda entry: entry[1])]
+
+
+def _entry(
+    scaled: NDArray[np.float64], counts: NDArray[np.float64], members: NDArray[np.int64]
+) -> tuple[float, int, NDArray[np.int64]]:
+    """Return a cell with what it wastes; no two cells begin with the same pod, so entries can be compared."""
+    return -float(_waste(scaled, counts, members).sum()), int(members.min()), members
+
+
+def _waste(
+    scaled: NDArray[np.float64], counts: NDArray[np.float64], members: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return how much too large the pods of a cell are taken to be, per resource."""
+    mine = scaled[members]
+    waste: NDArray[np.float64] = counts[members] @ (mine.max(axis=0) - mine)
+    return waste
+
+
+def _split(
+    scaled: NDArray[np.float64], counts: NDArray[np.float64], members: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the two halves of a cell that waste least of the resource of which it wastes most."""
+    resource = int(_waste(scaled, counts, members).argmax())
+    order = members[np.argsort(scaled[members, resource], kind="stable")]
+    size = scaled[order, resource]
+    pods = np.cumsum(counts[order])
+    # Those up to a position become as large as the one there, which spares them the rest of the way up.
+    spared = pods * (size[-1] - size)
+    last = int(spared.argmax())
+    return order[: last + 1], order[last + 1 :]
+
+
+_ITEMS: Final = 160
+"""Items that the program is solved for; when there are more, those of about one size are taken for one."""
+
+_KINDS: Final = 80
+"""Up to so many different choices of machines are kept apart in that."""
+
+_MACHINES: Final = 96
+"""Machines that the program begins with."""
+
+_EACH: Final = 3
+"""Machines for every group of items that may use the same ones."""
+
+_CANDIDATES: Final = 32
+"""Values that a machine outside of the program may take over."""
+
+_JOINING: Final = 32
+_ROUNDS: Final = 4
+_PRIMAL: Final = 4
+_ENOUGH: Final = 1e-3
+"""The share of the bound for which another round is not worth it."""
+
+
+def best_values(market: Market, highspy: Any) -> NDArray[np.float64] | None:
+    """Return what a unit of each resource is worth on each machine; None when the program is not solved."""
+    sample = _sample(market)
+    found: NDArray[np.float64] | None = None
+    chosen = _promising(sample)
+    for _ in range(_ROUNDS):
+        solved = _program(_only(sample, chosen), highspy)
+        if solved is None:
+            return found
+        found, undervalued = _extended(sample, chosen, solved)
+        if not len(undervalued):
+            break
+        chosen = np.union1d(chosen, undervalued)
+    return found
+
+
+def _sample(market: Market) -> Market:
+    """Return the market with fewer items: those of about one size as one of their middle size."""
+    if len(market.count) <= _ITEMS:
+        return market
+    users = [column.tobytes() for column in market.fits.T]
+    kinds: list[bytes] = users if len(set(users)) <= _KINDS else [b""] * len(users)
+    alike = cells(market.want, market.count, kinds, _ITEMS)
+    largest = np.array([each[int(market.want[each].sum(axis=1).argmax())] for each in alike], np.int64)
+    count = np.array([market.count[each].sum() for each in alike])
+    total = np.array([market.count[each] @ market.want[each] for each in alike])
+    return msgspec.structs.replace(
+        market,
+        count=count,
+        want=total / count[:, None],
+        cap=market.cap[largest],
+        fits=market.fits[:, largest],
+    )
+
+
+def _promising(market: Market) -> NDArray[np.int64]:
+    """Return the machines with the most room for their price, some of them for every group of items."""
+    if len(market.price) <= _MACHINES:
+        return np.arange(len(market.price))
+    total = market.count @ market.want
+    share = (market.room[:, total > 0] / total[total > 0]).sum(axis=1)
+    order = np.argsort(market.price / np.maximum(share, 1e-9), kind="stable")
+    chosen = set(order[:_MACHINES].tolist())
+    for users in np.unique(market.fits, axis=1).T:
+        chosen.update(order[users[order]][:_EACH].tolist())
+    return np.array(sorted(chosen), np.int64)
+
+
+def _only(market: Market, machines: NDArray[np.int64]) -> Market:
+    return msgspec.structs.replace(
+        market,
+        room=market.room[machines],
+        price=market.price[machines],
+        fits=market.fits[machines],
+        sources=tuple(market.sources[machine] for machine in machines.tolist()),
+    )
+
+
+def _extended(
+    market: Market, chosen: NDArray[np.int64], solved: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return values for all machines, and the machines that should join those that were solved for."""
+    unit = np.zeros_like(market.room)
+    unit[chosen] = np.maximum(solved, 0.0)
+    others = np.setdiff1d(np.arange(len(market.price)), chosen)
+    if not len(others):
+        return unit, others
+    pod = _least(market, chosen, unit[chosen])
+    room, price, fits = market.room[others], market.price[others], market.fits[others]
+    worth = np.full(len(others), -1.0)
+    for values in _few(np.unique(unit[chosen], axis=0)):
+        spent = room @ values
+        stretch = np.where(spent > 0, price / np.maximum(spent, 1e-300), 0.0)
+        paid = np.where(fits, np.minimum(stretch[:, None] * (market.want @ values), pod), pod) @ market.count
+        better = paid > worth
+        worth[better] = paid[better]
+        unit[others[better]] = stretch[better, None] * values
+    whole = float(pod @ market.count)
+    lost = whole - worth
+    order = np.argsort(-lost, kind="stable")[:_JOINING]
+    return unit, others[order[lost[order] > _ENOUGH * whole / len(market.price)]]
+
+
+def _few(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return some of many rows, from the first to the last."""
+    return values[np.unique(np.linspace(0, len(values) - 1, _CANDIDATES).astype(np.int64))]
+
+
+def _least(market: Market, machines: NDArray[np.int64], unit: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the least that one pod of each item pays on some machines."""
+    pod = np.full(len(market.count), np.inf)
+    for machine, values in zip(machines.tolist(), unit, strict=True):
+        np.minimum(pod, np.where(market.fits[machine], market.want @ values, np.inf), out=pod)
+    pod[~np.isfinite(pod)] = 0.0
+    return pod
+
+
+def _program(market: Market, highspy: Any) -> NDArray[np.float64] | None:
+    """Return the dual values of the fluid program."""
+    count, want, fits = market.count, market.want, market.fits
+    machine, item = np.nonzero(fits)
+    pods, machines, width = len(count), len(market.price), want.shape[1]
+    scale = np.maximum(market.room.max(axis=0), 1.0)
+    lp = highspy.HighsLp()
+    flows = len(item)
+    # Columns: the flow of each item to each machine it fits, then how much of each machine is bought.
+    start = [np.arange(flows) * (1 + width)]
+    index = np.concatenate(
+        [item[:, None], pods + machine[:, None] * width + np.arange(width)[None]], axis=1
+    ).ravel()
+    value = np.concatenate([np.ones((flows, 1)), want[item] / scale], axis=1).ravel()
+    bought_index = (pods + np.arange(machines)[:, None] * width + np.arange(width)[None]).ravel()
+    bought_value = (-market.room / scale).ravel()
+    start.append(flows * (1 + width) + np.arange(machines + 1) * width)
+    lp.num_col_, lp.num_row_ = flows + machines, pods + machines * width
+    lp.col_cost_ = np.concatenate([np.zeros(flows), market.price])
+    lp.col_lower_ = np.zeros(lp.num_col_)
+    lp.col_upper_ = np.full(lp.num_col_, highspy.kHighsInf)
+    served = fits.any(axis=0)
+    lp.row_lower_ = np.concatenate(
+        [np.where(served, count, 0.0), np.full(machines * width, -highspy.kHighsInf)]
+    )
+    lp.row_upper_ = np.concatenate([np.full(pods, highspy.kHighsInf), np.zeros(machines * width)])
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = np.concatenate(start)
+    lp.a_matrix_.index_ = np.concatenate([index, bought_index])
+    lp.a_matrix_.value_ = np.concatenate([value, bought_value])
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.setOptionValue("simplex_strategy", _PRIMAL)  # several times as fast on many items
+    solver.passModel(lp)
+    solver.run()
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return None
+    dual = np.array(solver.getSolution().row_dual, np.float64)[pods:].reshape(machines, width)
+    found: NDArray[np.float64] = -dual / scale
+    return found
+
+
+LINEAR_PROGRAM: Final = "linear program"
+EQUAL_VALUES: Final = "equal values for all machines"
+_CHUNK: Final = 512
+_SAFETY: Final = 1e-9
+
+
+class Values(msgspec.Struct, frozen=True):
+    """What a unit of each resource is worth on each machine, and what follows."""
+
+    unit: NDArray[np.float64]
+    """``unit[machine, resource]``; over a whole machine never more than its price."""
+
+    pod: NDArray[np.float64]
+    """``pod[item]``: the least that one pod of the item must cost."""
+
+    bound: float
+    method: str
+
+
+def values(market: Market, free: NDArray[np.float64] | None = None) -> Values:
+    """
+    Return values that prove a lower bound for serving the whole demand.
+
+    `free` is room that costs nothing, as one sum; pods may be served from it as well.
+    """
+    highs = _library()
+    solved = best_values(market, highs) if highs is not None else None
+    method = EQUAL_VALUES if solved is None else LINEAR_PROGRAM
+    best = _worth(market, _equal_values(market), free, method)
+    if solved is not None:
+        found = _worth(market, solved, free, method)
+        best = found if found.bound >= best.bound else best
+    if free is None:
+        best = msgspec.structs.replace(best, bound=max(best.bound, _dearest_alone(market, best.pod)))
+    return best
+
+
+def _dearest_alone(market: Market, pod: NDArray[np.float64]) -> float:
+    """
+    Return what the dearest item costs at least by itself, with whole pods on each machine.
+
+    However few its pods are, the machine under the first of them is bought whole. Of many items only
+    those that cost most by their values are looked at.
+    """
+    items = np.argsort(-pod * market.count, kind="stable")[:_CHUNK]
+    each, whole = _own_kind(
+        msgspec.structs.replace(
+            market, want=market.want[items], cap=market.cap[items], fits=market.fits[:, items]
+        )
+    )
+    alone = np.where(np.isfinite(whole), np.maximum(each * market.count[items], whole), 0.0)
+    return float(alone.max(initial=0.0)) * (1 - _SAFETY)
+
+
+def among_their_own(market: Market) -> NDArray[np.float64]:
+    """Return what one pod of each item costs on the best machine full of its equals; 0 if none fits."""
+    each, _ = _own_kind(market)
+    return np.where(np.isfinite(each), each, 0.0)
+
+
+def _own_kind(market: Market) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the share of a machine per pod of each item, whole pods on each, and a whole machine's price."""
+    each, whole = np.full(len(market.want), np.inf), np.full(len(market.want), np.inf)
+    for start in range(0, len(each), _CHUNK):
+        some = slice(start, start + _CHUNK)
+        want = market.want[some]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most = np.where(want > 0, market.room[:, None] / want, np.inf).min(axis=2)
+        most = np.minimum(np.floor(most + 1e-9), market.cap[some])
+        price = np.where(market.fits[:, some] & (most > 0), market.price[:, None], np.inf)
+        each[some] = (price / np.maximum(most, 1.0)).min(axis=0)
+        whole[some] = price.min(axis=0)
+    return each, whole
+
+
+def _worth(
+    market: Market, unit: NDArray[np.float64], free: NDArray[np.float64] | None, method: str
+) -> Values:
+    """Return the bound that some values prove, after making sure that they are allowed."""
+    unit = np.maximum(unit, 0.0)
+    spent = (unit * market.room).sum(axis=1)
+    scale = np.minimum(1.0, market.price / np.maximum(spent, 1e-300))
+    unit *= scale[:, None]
+    pod = np.full(len(market.count), np.inf)
+    for machine in range(len(market.price)):
+        cost = market.want @ unit[machine]
+        np.minimum(pod, np.where(market.fits[machine], cost, np.inf), out=pod)
+    pod[~np.isfinite(pod)] = 0.0  # nothing fits: the pod is refused and costs nothing
+    bound = float(market.count @ pod)
+    if free is not None and bound > 0:
+        bound, pod = _with_free_room(market, pod, free)
+    return Values(unit, pod, max(0.0, bound * (1 - _SAFETY)), method)
+
+
+def _with_free_room(
+    market: Market, pod: NDArray[np.float64], free: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64]]:
+    """
+    Take off the most that free room can be worth.
+
+    The shares of all its resources that pods use may add up to no more than there are
+    resources; filling that with the dearest pods first is at least as good as any real use.
+    """
+    shares = (market.want / np.maximum(free, 1e-9)).sum(axis=1)
+    order = np.argsort(-pod / np.maximum(shares, 1e-300))
+    left, saved = float(len(free)), 0.0
+    for item in order.tolist():
+        need = float(market.count[item] * shares[item])
+        part = 1.0 if need <= left else left / need
+        saved += part * float(market.count[item] * pod[item])
+        left -= part * need
+        if left <= 0:
+            break
+    return max(0.0, float(market.count @ pod) - saved), pod
+
+
+def _equal_values(market: Market) -> NDArray[np.float64]:
+    """Return one value per resource, the same on every machine, that is worth the most in all."""
+    total = market.count @ market.want
+    best, found = 0.0, np.zeros(market.want.shape[1])
+    active = np.flatnonzero(total > 0)
+    for resource in active.tolist():
+        rate = _rate(market, np.eye(len(total))[resource])
+        if rate[resource] * total[resource] > best:
+            best, found = float(rate @ total), rate
+    for first, second in combinations(active.tolist(), 2):
+        for share in np.linspace(0.05, 0.95, 19):
+            mix = np.zeros(len(total))
+            mix[first], mix[second] = share / total[first], (1 - share) / total[second]
+            rate = _rate(market, mix)
+            if float(rate @ total) > best:
+                best, found = float(rate @ total), rate
+    return np.repeat(found[None], len(market.price), axis=0)
+
+
+def _rate(market: Market, direction: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the longest vector in a direction that no machine's price forbids."""
+    reach = market.room @ direction
+    with np.errstate(divide="ignore", invalid="ignore"):
+        longest = np.where(reach > 0, market.price / reach, np.inf).min()
+    return direction * (longest if np.isfinite(longest) else 0.0)
+
+
+def _library() -> Any:
+    """Return the optional library for linear programs, or None; it is looked up when it is first needed."""
+    try:
+        return import_module("highspy")
+    except ImportError:
+        return None
+
+
+_MASKS: Final = 63
+"""Sets of offerings that are told apart; which machines beat which is asked for each."""
+
+
+def lower_bound(run: Run, left: Mapping[int, int]) -> tuple[float, str]:
+    """Return the bound for the pods that a run has placed, and how it was proved."""
+    demand: Counter[Item] = Counter()
+    for each in run.encoded.classes:
+        count = len(each.pods) - left.get(each.number, 0)
+        if count:
+            demand[item_of(run, run.wishes[each.number])] += count
+    demand = _with_few_masks(demand)
+    proof = run.encoded.proved.get(frozenset(demand.items())) if not run.nodes.count else None
+    if proof is None:
+        found = market(list(demand), list(demand.values()), run.templates)
+        proof = values(found, _free(run) if run.nodes.count else None)
+    return proof.bound, proof.method
+
+
+def _with_few_masks(demand: Counter[Item]) -> Counter[Item]:
+    """
+    Return a demand that is no harder to serve, with few different sets of offerings.
+
+    Beyond the sets that most pods have, every pod may use what any of the others may.
+    """
+    pods: Counter[tuple[Bits, ...]] = Counter()
+    for item, count in demand.items():
+        pods[item.bits] += count
+    if len(pods) <= _MASKS:
+        return demand
+    own = {mask for mask, _ in pods.most_common(_MASKS)}
+    rest = [mask for mask in pods if mask not in own]
+    union = tuple(reduce(or_, column) for column in zip(*rest, strict=True))
+    found: Counter[Item] = Counter()
+    for item, count in demand.items():
+        found[item if item.bits in own else Item(item.want, union, item.cap)] += count
+    return found
+
+
+def item_of(run: Run, wishes: Sequence[Wish]) -> Item:
+    """Return the pods of a class as the market sees them."""
+    bits = tuple(_usable(run, wishes, template) for template in run.templates)
+    return Item(wishes[0].of.want, bits)
+
+
+def _usable(run: Run, wishes: Sequence[Wish], template: Template) -> Bits:
+    """Return the offerings that some reading can use; each alternative of a node affinity is in another."""
+    base, bits = run.base(template), 0
+    if not wishes[-1].tolerates(template):  # the last reading tolerates the most
+        return bits
+    for strict in dict.fromkeys(wish.strict for wish in wishes):
+        state = run.states.step(base, strict)
+        if state is not None:
+            bits |= run.devices.possible(wishes[0].of, state) if run.devices is not None else state.bits
+    return bits
+
+
+def _free(run: Run) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return all room on existing nodes before anything was placed."""
+    axis = run.encoded.axis
+    return np.array(
+        [sum(max(node.free.get(name, 0), 0) for node in run.problem.nodes) for name in axis], np.float64
+    )
+
+
+_FEW: Final = 24
+"""Machines that pods are settled on; only those that none of them fits get others."""
+
+
+def settled(items: Sequence[Item], counts: Sequence[float], template: Template) -> list[Item]:
+    """Return the items, each with one offering that it may use instead of many."""
+    demand = market(items, counts, [template])
+    found = values(demand)
+    best, spent = _best(demand.want, demand.fits, found.unit, np.arange(len(demand.price)))
+    money = np.bincount(best, weights=spent * demand.count, minlength=len(demand.price))
+    few = np.sort(np.argsort(-money, kind="stable")[:_FEW])
+    again, _ = _best(demand.want, demand.fits, found.unit, few)
+    chosen = np.where(again >= 0, again, best)
+    return [
+        Item(item.want, (1 << demand.sources[machine][1],), item.cap)
+        for item, machine in zip(items, chosen.tolist(), strict=True)
+    ]
+
+
+def _best(
+    want: NDArray[np.float64], fits: NDArray[np.bool_], unit: NDArray[np.float64], machines: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return on which of some machines each item takes up the least money, and how much; -1 if none fits."""
+    best, spent = np.full(len(want), -1, np.int64), np.zeros(len(want))
+    for start in range(0, len(want), _CHUNK):
+        some = slice(start, start + _CHUNK)
+        cost = np.where(fits[machines, some].T, want[some] @ unit[machines].T, np.inf)
+        cheapest = cost.argmin(axis=1)
+        least = cost[np.arange(len(cost)), cheapest]
+        fine = np.isfinite(least)
+        best[some][fine], spent[some][fine] = machines[cheapest[fine]], least[fine]
+    return best, spent

@@ -1,0 +1,111 @@
+"""
+Supply and demand as arrays: which kinds of pod there are, and which machines are worth a look.
+
+An item is a number of equal pods with the offerings they may use. A machine is an offering
+that no other one beats: larger or equal everywhere, usable by at least the same items, and
+no dearer. Everything that can be said about price needs only these.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from karpenter.core.scheduling.encode.offerings import Bits, packed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+
+
+class Item(msgspec.Struct, frozen=True):
+    """Pods that ask for the same and may use the same offerings."""
+
+    want: tuple[int, ...]
+    bits: tuple[Bits, ...]
+    """The offerings they may use, template by template."""
+
+    cap: int = 0
+    """How many may share a machine; 0 means any number."""
+
+
+class Market(msgspec.Struct, frozen=True):
+    """Items, machines, and who may use which."""
+
+    count: NDArray[np.float64]
+    """``count[item]``: how many pods."""
+
+    want: NDArray[np.float64]
+    """``want[item, resource]``."""
+
+    cap: NDArray[np.float64]
+    """``cap[item]``: how many may share a machine."""
+
+    room: NDArray[np.float64]
+    """``room[machine, resource]``."""
+
+    price: NDArray[np.float64]
+    """``price[machine]`` per hour."""
+
+    fits: NDArray[np.bool_]
+    """``fits[machine, item]``: the item may use the machine, and one pod of it has room."""
+
+    sources: tuple[tuple[int, int], ...]
+    """Template and offering behind each machine."""
+
+
+def market(items: Sequence[Item], counts: Sequence[float], templates: Sequence[Template]) -> Market:
+    """Return the market for a demand, which is of at least one item, on the machines of at least one pool."""
+    want = np.array([item.want for item in items], np.float64)
+    masks = list(dict.fromkeys(item.bits for item in items))
+    numbers = {mask: number for number, mask in enumerate(masks)}
+    group = np.array([numbers[item.bits] for item in items], np.int64)
+    rooms, prices, allowed = [], [], []
+    sources: list[tuple[int, int]] = []
+    for number, template in enumerate(templates):
+        universe = template.universe
+        usable = np.array([universe.flags(mask[number]) for mask in masks], bool)
+        keep = np.flatnonzero(usable.any(axis=0) & (universe.room[universe.owner] >= 0).all(axis=1))
+        keep = keep[
+            _undominated(universe.room[universe.owner[keep]], universe.price[keep], usable[:, keep].T)
+        ]
+        rooms.append(universe.room[universe.owner[keep]])
+        prices.append(universe.price[keep])
+        allowed.append(usable[:, keep].T)
+        sources.extend((number, int(offering)) for offering in keep)
+    room = np.concatenate(rooms).astype(np.float64)
+    fits = np.concatenate(allowed)[:, group]
+    for resource in range(want.shape[1]):
+        fits = fits & (want[:, resource][None] <= room[:, resource][:, None])
+    return Market(
+        np.array(counts, np.float64),
+        want,
+        np.array([item.cap or np.inf for item in items], np.float64),
+        room,
+        np.concatenate(prices),
+        fits,
+        tuple(sources),
+    )
+
+
+def _undominated(
+    room: NDArray[np.int64], price: NDArray[np.float64], usable: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Return the positions of offerings that no other offering beats, the first of equals."""
+    order = np.lexsort((*(-room.T), price))  # the cheapest first, the largest of equals first
+    rooms, flags = room.T[:, order], packed(usable)[order]
+    position = 0
+    while position < len(order):  # once for each that is kept, which are far fewer than all
+        later = position + 1
+        beaten = later + np.flatnonzero((rooms[:, later:] <= rooms[:, position, None]).all(axis=0))
+        beaten = beaten[((flags[beaten] & ~flags[position]) == 0).all(axis=1)]
+        if len(beaten):
+            left = np.ones(len(order), bool)
+            left[beaten] = False
+            order, rooms, flags = order[left], rooms[:, left], flags[left]
+        position = later
+    return order

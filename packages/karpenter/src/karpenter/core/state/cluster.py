@@ -1,0 +1,470 @@
+"""
+The state: what is known of the cluster, taken in event by event, handed out as immutable views.
+
+One writer calls :meth:`Store.apply`; everybody else reads views. A view stays the same value until something
+changes, and making the next one costs little when little changed: only the kinds that changed are copied,
+and only the nodes that changed are joined anew (:mod:`.fleet`).
+
+Beside the objects themselves the state remembers what no object says: promises of nodes to pods, claims that
+are about to go, and when each waiting pod was first seen. All of that may be lost in a restart without harm.
+
+Nodes, claims and pods, joined as they change.
+
+The same join as :func:`.nodes.state_nodes` makes of a whole view, kept up to date piece by piece: a change
+marks the nodes that it concerns, and only those are joined anew when somebody asks. What did not change stays
+the same value, with everything that was worked out about it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+
+from karpenter.api.labels import DO_NOT_DISRUPT
+from karpenter.api.meta import Resource
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodeoverlay import NodeOverlay
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod
+from karpenter.core.state.pod import is_finished, is_leaving
+from karpenter.core.state.statenode import join, remember, state_nodes
+from karpenter.core.state.view import ClusterView, NodeClass, field_of, is_true
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Set as AbstractSet
+    from datetime import datetime
+
+    from karpenter.core.state.statenode import StateNode
+
+
+_Names = dict[str, None]
+
+
+class Fleet:
+    """Every machine, as far as it is known from its node, its claim and its pods."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._claims: dict[str, NodeClaim] = {}
+        self._pods: dict[str, dict[str, Pod]] = {}  # by node, then by key
+        self._grouped: dict[str, tuple[Pod, ...]] = {}
+        self._nodes_of: dict[str, _Names] = {}  # by provider id
+        self._claims_of: dict[str, _Names] = {}  # by provider id
+        self._claims_on: dict[str, _Names] = {}  # by node name
+        self._old_pods: _Names = {}  # nodes whose pods changed
+        self._old_nodes: _Names = {}
+        self._old_claims: _Names = {}
+        self._order: list[tuple[str, bool]] = []  # name, and whether it stands for a claim without a node
+        self._joined: list[StateNode] = []  # in the same order
+
+    def put_pod(self, pod: Pod | None, before: Pod | None) -> None:
+        """Take in a pod as it is now, or that it is gone."""
+        was = before.spec.node_name if before is not None and _counts(before) else ""
+        now = pod.spec.node_name if pod is not None and _counts(pod) else ""
+        if before is not None and was and was != now:
+            del self._pods[was][before.key]
+            self._old_pods[was] = None
+        if pod is not None and now:
+            self._pods.setdefault(now, {})[pod.key] = pod
+            self._old_pods[now] = None
+
+    def put_node(self, node: Node | None, before: Node | None) -> None:
+        """Take in a node as it is now, or that it is gone."""
+        for half in (before, node):
+            if half is not None:
+                self._old_nodes[half.name] = None
+                self._touch_claims(self._claims_of.get(half.spec.provider_id, ()))
+                self._touch_claims(self._claims_on.get(half.name, ()))
+        if before is not None:
+            _drop(self._nodes_of, before.spec.provider_id, before.name)
+            del self._nodes[before.name]
+        if node is not None:
+            self._nodes[node.name] = node
+            _add(self._nodes_of, node.spec.provider_id, node.name)
+
+    def put_claim(self, claim: NodeClaim | None, before: NodeClaim | None) -> None:
+        """Take in a claim as it is now, or that it is gone."""
+        if before is not None:
+            self.touch_claim(before.name)
+            _drop(self._claims_of, before.status.provider_id, before.name)
+            _drop(self._claims_on, before.status.node_name, before.name)
+            del self._claims[before.name]
+        if claim is not None:
+            self._claims[claim.name] = claim
+            _add(self._claims_of, claim.status.provider_id, claim.name)
+            _add(self._claims_on, claim.status.node_name, claim.name)
+            self.touch_claim(claim.name)
+
+    def touch_claim(self, name: str) -> None:
+        """Note that something about a claim changed that is not in it."""
+        claim = self._claims.get(name)
+        if claim is None:
+            return
+        self._touch_claims([name, *self._claims_of.get(claim.status.provider_id, ())])
+        for node in self._nodes_of.get(claim.status.provider_id, ()):
+            self._old_nodes[node] = None
+        if claim.status.node_name in self._nodes:
+            self._old_nodes[claim.status.node_name] = None
+
+    def pods_by_node(self, marked: AbstractSet[str]) -> Mapping[str, tuple[Pod, ...]]:
+        """Return the pods on each node, and bring the nodes up to date."""
+        for name in self._old_pods:
+            pods = self._pods.get(name)
+            if pods:
+                self._grouped[name] = tuple(pods.values())
+            else:
+                self._pods.pop(name, None)
+                self._grouped.pop(name, None)
+            if name in self._nodes:
+                self._old_nodes[name] = None
+            self._touch_claims(self._claims_on.get(name, ()))
+        self._old_pods.clear()
+        grouped = MappingProxyType(self._grouped.copy())
+        self._refresh(grouped, marked)
+        return grouped
+
+    def nodes(self) -> tuple[StateNode, ...]:
+        """Return every machine, by name, as of the last :meth:`pods_by_node`."""
+        return tuple(self._joined)
+
+    def nodes_by_provider(self, provider_id: str) -> tuple[Node, ...]:
+        """Return the nodes that say they are one machine."""
+        return tuple(self._nodes[name] for name in self._nodes_of.get(provider_id, ()))
+
+    def claims_by_provider(self, provider_id: str) -> tuple[NodeClaim, ...]:
+        """Return the claims of one machine."""
+        return tuple(self._claims[name] for name in self._claims_of.get(provider_id, ()))
+
+    def _touch_claims(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._old_claims[name] = None
+
+    def _refresh(self, pods: Mapping[str, tuple[Pod, ...]], marked: AbstractSet[str]) -> None:
+        for name in self._old_nodes:
+            node = self._nodes.get(name)
+            found = join(node, self._claim_of(node), pods, marked) if node is not None else None
+            self._keep((name, False), found)
+        for name in self._old_claims:
+            claim = self._claims.get(name)
+            alone = claim is not None and bool(claim.status.provider_id) and not self._has_node(claim)
+            self._keep((name, True), join(None, claim, pods, marked) if alone else None)
+        self._old_nodes.clear()
+        self._old_claims.clear()
+
+    def _keep(self, entry: tuple[str, bool], found: StateNode | None) -> None:
+        place = bisect_left(self._order, entry)
+        held = place < len(self._order) and self._order[place] == entry
+        if found is None:
+            if held:
+                del self._order[place], self._joined[place]
+        elif held:
+            self._joined[place] = found
+        else:
+            self._order.insert(place, entry)
+            self._joined.insert(place, found)
+
+    def _claim_of(self, node: Node) -> NodeClaim | None:
+        # A node that does not say which machine it is may still be the one that a claim names.
+        provider = node.spec.provider_id
+        names = self._claims_of.get(provider, ()) if provider else self._claims_on.get(node.name, ())
+        return self._claims[next(reversed(tuple(names)))] if names else None
+
+    def _has_node(self, claim: NodeClaim) -> bool:
+        named = self._nodes.get(claim.status.node_name)
+        nodes = [*self.nodes_by_provider(claim.status.provider_id), *((named,) if named is not None else ())]
+        return any(self._claim_of(node) is claim for node in nodes)
+
+
+def _counts(pod: Pod) -> bool:
+    return bool(pod.spec.node_name) and not is_finished(pod)
+
+
+def _add(index: dict[str, _Names], value: str, name: str) -> None:
+    if value:
+        index.setdefault(value, {})[name] = None
+
+
+def _drop(index: dict[str, _Names], value: str, name: str) -> None:
+    names = index.get(value)
+    if names is not None:
+        names.pop(name, None)
+        if not names:
+            del index[value]
+
+
+_PODS: Final = "pods"
+_CLASSES: Final = "node_classes"
+_WAKING: Final = ("Initialized", "Consolidatable", "Drifted", "InstanceTerminating")
+"""Conditions of claims that make a consolidation worth another look."""
+
+
+class Put(msgspec.Struct, frozen=True):
+    """An object is there, as it is now."""
+
+    object: Resource | NodeClass
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """An object is there no longer; this is what was known of it last."""
+
+    object: Resource | NodeClass
+
+
+Event: TypeAlias = Put | Gone
+Listener: TypeAlias = "Callable[[Event, Resource | NodeClass | None], None]"
+"""Told of an event, and of what was known before it, after it was taken in."""
+
+
+class Store:
+    """What is known of the cluster."""
+
+    def __init__(self, *, serves: Iterable[tuple[str, str]]) -> None:
+        """
+        Begin with nothing.
+
+        `serves` names the group and kind of each node class that is ours: pools and claims of other classes
+        are somebody else's and are not taken in.
+        """
+        self._serves = frozenset(serves)
+        self._objects: dict[str, dict[Any, Any]] = {}
+        self._copies: dict[str, Mapping[Any, Any]] = {}
+        self._changed: set[str] = set()
+        self._fleet = Fleet()
+        self._marked: frozenset[str] = frozenset()
+        self._promised: dict[str, datetime] = {}
+        self._seen_at: dict[str, datetime] = {}
+        self._unlaunched: set[str] = set()
+        self._view: ClusterView | None = None
+        self._listeners: list[Listener] = []
+        self.complete = False
+        """Whether everything that the API server has was taken in at least once."""
+
+        self.stamp = 0
+        """Rises with every change that could make a consolidation possible."""
+
+    # What changes
+
+    def apply(self, event: Event) -> None:
+        """Take in one event."""
+        if isinstance(event, Put) and self._is_ours(event.object):
+            self._put(event.object)
+        else:
+            self._remove(event.object)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Tell `listener` of every event from now on, once it was taken in."""
+        self._listeners.append(listener)
+
+    def mark(self, claims: Iterable[str]) -> None:
+        """Count these claims as leaving from now on."""
+        self._set_marked(self._marked.union(claims))
+
+    def unmark(self, claims: Iterable[str]) -> None:
+        """Count these claims as staying again."""
+        self._set_marked(self._marked.difference(claims))
+
+    def nominate(self, node: str, until: datetime) -> None:
+        """Promise a node, or a claim that will be one, to a waiting pod until a time."""
+        self._promised[node] = max(until, self._promised.get(node, until))
+
+    def acknowledge(self, pod: str, now: datetime) -> datetime:
+        """Note that a waiting pod was seen, and return when that was for the first time."""
+        return self._seen_at.setdefault(pod, now)
+
+    # What is known
+
+    def view(self) -> ClusterView:
+        """Return the state as a value; the same value until something changes."""
+        if self._view is None:
+            for field in self._changed:
+                self._copies[field] = MappingProxyType(self._objects[field].copy())
+            self._changed.clear()
+            view = ClusterView(marked=self._marked, **self._copies)
+            view.__dict__["pods_by_node"] = self._fleet.pods_by_node(self._marked)
+            remember(view, self._fleet.nodes())
+            self._view = view
+        return self._view
+
+    @property
+    def synced(self) -> bool:
+        """Whether a decision may be made: all is known, and no claim waits for its machine's identity."""
+        return self.complete and not self._unlaunched
+
+    @property
+    def unlaunched(self) -> frozenset[str]:
+        """The claims that have no machine yet."""
+        return frozenset(self._unlaunched)
+
+    @property
+    def marked(self) -> frozenset[str]:
+        """The claims that are about to go."""
+        return self._marked
+
+    def nominated(self, now: datetime) -> frozenset[str]:
+        """Return the names of nodes that are promised to waiting pods."""
+        self._promised = {name: until for name, until in self._promised.items() if until > now}
+        if not self._promised:
+            return frozenset()
+        return frozenset(
+            node.name
+            for node in state_nodes(self.view())
+            if node.name in self._promised or (node.claim is not None and node.claim.name in self._promised)
+        )
+
+    def first_seen(self, pod: str) -> datetime | None:
+        """Return when a waiting pod was first seen."""
+        return self._seen_at.get(pod)
+
+    def claim(self, name: str) -> NodeClaim | None:
+        """Return the claim of a name."""
+        found: NodeClaim | None = self._objects.get("claims", {}).get(name)
+        return found
+
+    def node(self, name: str) -> Node | None:
+        """Return the node of a name."""
+        found: Node | None = self._objects.get("nodes", {}).get(name)
+        return found
+
+    def pool(self, name: str) -> NodePool | None:
+        """Return the pool of a name."""
+        found: NodePool | None = self._objects.get("pools", {}).get(name)
+        return found
+
+    def pod(self, key: str) -> Pod | None:
+        """Return the pod of a key."""
+        found: Pod | None = self._objects.get(_PODS, {}).get(key)
+        return found
+
+    def nodes_of(self, provider_id: str) -> tuple[Node, ...]:
+        """Return the nodes that say they are one machine; more than one is somebody's mistake."""
+        return self._fleet.nodes_by_provider(provider_id)
+
+    def claims_of(self, provider_id: str) -> tuple[NodeClaim, ...]:
+        """Return the claims of one machine; more than one is somebody's mistake."""
+        return self._fleet.claims_by_provider(provider_id)
+
+    # How it is kept
+
+    def _is_ours(self, item: Resource | NodeClass) -> bool:
+        if isinstance(item, NodeClaim):
+            ref = item.spec.node_class_ref
+        elif isinstance(item, NodePool):
+            ref = item.spec.template.spec.node_class_ref
+        else:
+            return True
+        return (ref.group, ref.kind) in self._serves
+
+    def _put(self, item: Resource | NodeClass) -> None:
+        field, key = _place(item)
+        if not field:
+            return
+        held = self._objects.setdefault(field, {})
+        before = held.get(key)
+        held[key] = item
+        self._note(field, item, before)
+        self._tell(Put(item), before)
+
+    def _remove(self, item: Resource | NodeClass) -> None:
+        field, key = _place(item)
+        before = self._objects.get(field, {}).pop(key, None)
+        if before is None:
+            return
+        self._note(field, None, before)
+        self._tell(Gone(before), before)
+
+    def _note(self, field: str, item: Any, before: Any) -> None:
+        """Keep what is derived from the objects up to date with one change."""
+        self._changed.add(field)
+        self._view = None
+        kind = type(item if item is not None else before)
+        if kind is Pod:
+            self._note_pod(item, before)
+        elif kind is Node:
+            self._fleet.put_node(item, before)
+            self.stamp += _openness(item) != _openness(before)
+        elif kind is NodeClaim:
+            self._note_claim(item, before)
+        elif kind is NodePool or kind is NodeOverlay:
+            self.stamp += _wish(item) != _wish(before)
+
+    def _note_pod(self, pod: Pod | None, before: Pod | None) -> None:
+        self._fleet.put_pod(pod, before)
+        last = pod or before
+        assert last is not None
+        bound = pod is not None and bool(pod.spec.node_name)
+        if pod is None or bound or is_finished(pod):
+            self._seen_at.pop(last.key, None)
+        self.stamp += pod is None or (bound and _stay(pod) != _stay(before))
+
+    def _note_claim(self, claim: NodeClaim | None, before: NodeClaim | None) -> None:
+        self._fleet.put_claim(claim, before)
+        last = claim or before
+        assert last is not None
+        if claim is None:
+            self._marked -= {last.name}
+        waits = claim is not None and not claim.status.provider_id and not claim.metadata.deletion_timestamp
+        (self._unlaunched.add if waits else self._unlaunched.discard)(last.name)
+        self.stamp += _standing(claim) != _standing(before)
+
+    def _set_marked(self, marked: frozenset[str]) -> None:
+        for name in marked ^ self._marked:
+            self._fleet.touch_claim(name)
+        if marked != self._marked:
+            self._marked = marked
+            self._view = None
+            self.stamp += 1
+
+    def _tell(self, event: Event, before: Resource | NodeClass | None) -> None:
+        for listener in self._listeners:
+            listener(event, before)
+
+
+def _place(item: Resource | NodeClass) -> tuple[str, Any]:
+    if isinstance(item, NodeClass):
+        return _CLASSES, (item.group, item.kind, item.name)
+    return field_of(type(item)), item.key
+
+
+def _wish(item: NodePool | NodeOverlay | None) -> tuple[int, bool]:
+    """Return what of a pool or an overlay a consolidation depends on."""
+    if item is None:
+        return 0, False
+    return item.metadata.generation, is_true(item.status.conditions, "Ready")
+
+
+def _openness(node: Node | None) -> tuple[object, ...]:
+    """Return what of a node decides whether it may go, and who may come to it."""
+    if node is None:
+        return ()
+    meta, spec = node.metadata, node.spec
+    return (
+        any(each.type == "Ready" and each.status == "True" for each in node.status.conditions),
+        meta.labels,
+        meta.annotations.get(DO_NOT_DISRUPT),
+        meta.deletion_timestamp is not None,
+        spec.taints,
+        spec.unschedulable,
+    )
+
+
+def _stay(pod: Pod | None) -> tuple[object, ...]:
+    """Return what of a pod decides whether its node may go, and what that costs."""
+    if pod is None or not pod.spec.node_name:
+        return ()
+    return is_finished(pod), is_leaving(pod), pod.metadata.annotations.get(DO_NOT_DISRUPT)
+
+
+def _standing(claim: NodeClaim | None) -> tuple[bool, ...]:
+    """Return what of a claim a consolidation depends on, the clock and its pods aside."""
+    if claim is None:
+        return ()
+    conditions = claim.status.conditions
+    return (
+        claim.metadata.deletion_timestamp is not None,
+        *(is_true(conditions, kind) for kind in _WAKING),
+    )

@@ -1,0 +1,195 @@
+"""
+Nodes as we mean them: a Node, its NodeClaim and its pods, joined into one.
+
+While a machine is on its way the claim speaks for it; once its node has registered, the
+node does. A node without a claim is somebody else's: it takes pods, but is never touched.
+
+Joined by provider id. Room, taints and labels are worked out here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.api.labels import EMPTYING, HOSTNAME, INITIALIZED, NO_SCHEDULE, NODEPOOL, NODES, REGISTERED
+from karpenter.api.node import Node, Taint
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.pod import Pod
+from karpenter.core.model.resources import merge, parse_resources, pod_requests, subtract
+from karpenter.core.model.taints import is_passing, without
+from karpenter.core.state.pod import is_daemon
+from karpenter.core.state.view import is_true
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from collections.abc import Set as AbstractSet
+
+    from karpenter.core.state.view import ClusterView
+
+_KNOWN: Final = "state_nodes"
+_CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+
+
+class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A node that is there, or one on its way."""
+
+    node: Node | None = None
+    claim: NodeClaim | None = None
+    pods: tuple[Pod, ...] = ()
+    marked: bool = False
+    """Whether it was decided that the machine goes, though nobody has deleted anything yet."""
+
+    @property
+    def name(self) -> str:
+        """The node's name, or its claim's while there is no node."""
+        if self.node is not None:
+            return self.node.name
+        assert self.claim is not None
+        return self.claim.name
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether the machine is ours to remove."""
+        return self.claim is not None
+
+    @cached_property
+    def is_registered(self) -> bool:
+        """Whether the node has taken over from its claim; other people's nodes always have."""
+        return not self.is_managed or self._is_labelled(REGISTERED)
+
+    @cached_property
+    def is_initialized(self) -> bool:
+        """Whether the node is complete; other people's nodes always are."""
+        return not self.is_managed or self._is_labelled(INITIALIZED)
+
+    @cached_property
+    def is_leaving(self) -> bool:
+        """Whether the machine is being removed."""
+        if self.marked:
+            return True
+        halves = (self.node, self.claim)
+        if any(half is not None and half.metadata.deletion_timestamp is not None for half in halves):
+            return True
+        return self.claim is not None and is_true(self.claim.status.conditions, "InstanceTerminating")
+
+    @property
+    def is_being_replaced(self) -> bool:
+        """Whether it was decided that the machine goes, and it waits for what replaces it."""
+        return self.marked and self.claim is not None and self.claim.metadata.deletion_timestamp is None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the kubelet says that the node is ready."""
+        conditions = self.node.status.conditions if self.node is not None else ()
+        return any(each.type == "Ready" and each.status == "True" for each in conditions)
+
+    @cached_property
+    def pool(self) -> str:
+        """The pool this machine was launched for; empty for other people's nodes."""
+        return self.labels.get(NODEPOOL, "") if self.is_managed else ""
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        """The labels that pods can count on."""
+        if self.node is not None and self.is_registered:
+            own = self.node.metadata.labels
+        else:
+            assert self.claim is not None
+            own = self.claim.metadata.labels
+        return {HOSTNAME: self.name, **own}
+
+    @cached_property
+    def annotations(self) -> Mapping[str, str]:
+        """The annotations in force."""
+        if self.node is not None and self.is_registered:
+            return self.node.metadata.annotations
+        assert self.claim is not None
+        return self.claim.metadata.annotations
+
+    @cached_property
+    def taints(self) -> tuple[Taint, ...]:
+        """The taints that keep pods off; those that pass by themselves do not while the node starts."""
+        if self.claim is not None and (self.node is None or not self.is_registered):
+            found = self.claim.spec.taints
+        else:
+            assert self.node is not None
+            found = tuple(taint for taint in self.node.spec.taints if taint.key != EMPTYING)
+            if self.node.spec.unschedulable and not any(t.key == _CORDONED.key for t in found):
+                found = (*found, _CORDONED)
+        if self.claim is not None and not self.is_initialized:
+            found = tuple(t for t in without(found, self.claim.spec.startup_taints) if not is_passing(t))
+        return found
+
+    @cached_property
+    def capacity(self) -> Mapping[str, int]:
+        """What the machine has, itself counted as one of ``nodes``."""
+        return {**self._amounts("capacity"), NODES: 1}
+
+    @cached_property
+    def allocatable(self) -> Mapping[str, int]:
+        """What pods may use in all."""
+        return self._amounts("allocatable")
+
+    @cached_property
+    def available(self) -> Mapping[str, int]:
+        """What is left beside the pods that are bound."""
+        return subtract(self.allocatable, merge(pod_requests(pod) for pod in self.pods))
+
+    @cached_property
+    def daemon_requests(self) -> Mapping[str, int]:
+        """What the daemons that are here already use."""
+        return merge(pod_requests(pod) for pod in self.pods if is_daemon(pod))
+
+    def _is_labelled(self, key: str) -> bool:
+        return self.node is not None and self.node.metadata.labels.get(key) == "true"
+
+    def _amounts(self, which: str) -> dict[str, int]:
+        node = parse_resources(getattr(self.node.status, which)) if self.node is not None else {}
+        if self.claim is None or self.is_initialized:
+            return node
+        claimed = parse_resources(getattr(self.claim.status, which))
+        return {**claimed, **{name: amount for name, amount in node.items() if amount or name not in claimed}}
+
+
+def join(
+    node: Node | None,
+    claim: NodeClaim | None,
+    pods: Mapping[str, tuple[Pod, ...]],
+    marked: AbstractSet[str],
+) -> StateNode:
+    """Return a node and its claim, or one of them, with the pods that are there."""
+    name = node.name if node is not None else claim.status.node_name if claim is not None else ""
+    going = claim is not None and claim.name in marked
+    return StateNode(node=node, claim=claim, pods=pods.get(name, ()), marked=going)
+
+
+def state_nodes(view: ClusterView) -> tuple[StateNode, ...]:
+    """Return every node and every launched claim of a view, by name; worked out once per view."""
+    known: tuple[StateNode, ...] | None = view.__dict__.get(_KNOWN)
+    if known is None:
+        known = view.__dict__[_KNOWN] = tuple(sorted(_joined(view), key=lambda each: each.name))
+    return known
+
+
+def remember(view: ClusterView, nodes: tuple[StateNode, ...]) -> None:
+    """Let a view know its nodes, joined beforehand by whoever keeps the state, in order of their names."""
+    view.__dict__[_KNOWN] = nodes
+
+
+def _joined(view: ClusterView) -> Iterator[StateNode]:
+    claims = view.claims.values()
+    by_provider = {c.status.provider_id: c for c in claims if c.status.provider_id}
+    by_name = {c.status.node_name: c for c in claims if c.status.node_name}
+    joined = set()
+    for node in view.nodes.values():
+        # A node that does not say which machine it is may still be the one that a claim names.
+        known = by_provider.get(node.spec.provider_id) if node.spec.provider_id else by_name.get(node.name)
+        if known is not None:
+            joined.add(known.name)
+        yield join(node, known, view.pods_by_node, view.marked)
+    for claim in claims:
+        if claim.name not in joined and claim.status.provider_id:
+            yield join(None, claim, view.pods_by_node, view.marked)

@@ -1,0 +1,419 @@
+"""
+The client: typed requests to an API server, at a polite rate, with errors as a tree.
+
+Every request is a value of :mod:`.verbs`; every method here builds one and sends it through
+:meth:`Client.send`, the only door, which holds the rate, the deadline and the retries. Bytes come back and
+go straight to the target's reader.
+
+The client caches nothing and decides nothing. Following changes is the informer's work.
+
+Whether a request that failed may be sent again.
+
+Sent again is what cannot have happened (nothing was sent, or the server said that it was too busy to try)
+and what may happen twice without harm (reads, and applying the same object). Any other write that got no
+answer may have been carried out: its caller has to look before doing it again.
+
+An eviction that a disruption budget refuses is an answer and not a fault: it is never repeated here.
+
+A watch's lines, read as events.
+
+The server sends one JSON document per line: what happened, and the object it happened to. Bookmarks carry
+only how far the watch has come. An ``ERROR`` line ends the watch and is raised. Nothing here reconnects or
+remembers: that is the informer's work.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+import structlog
+
+from karpenter.api.wire import InvalidObject
+from karpenter.base.queue import Backoff
+from karpenter.base.ratelimiting import TokenBucket
+from karpenter.kube import verbs
+from karpenter.kube.errors import (
+    KubeError,
+    Refused,
+    ServerFailed,
+    Status,
+    TooManyRequests,
+    Unreachable,
+    Unreadable,
+    refusal,
+    refusal_of,
+)
+from karpenter.kube.target import Body, Identity, Page, Plain, Target, identify, target_of
+from karpenter.kube.transport import Request, Response, Transport
+from karpenter.kube.verbs import ANY_STATE, EVERYTHING, Apply, Patch, Preconditions, Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+T = TypeVar("T")
+
+
+class Change(msgspec.Struct, Generic[T], frozen=True):
+    """Something happened to an object; this is how it is now, or was last."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    which: Identity
+    object: T
+
+
+class Bookmark(msgspec.Struct, frozen=True):
+    """Nothing happened up to this resourceVersion that was not told."""
+
+    version: str
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """Something happened to an object that cannot be read."""
+
+    which: Identity
+    error: InvalidObject
+
+
+WatchEvent: TypeAlias = Change[T] | Bookmark | Broken
+
+
+class _Frame(msgspec.Struct, frozen=True):
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: msgspec.Raw
+
+
+_FRAMES = msgspec.json.Decoder(_Frame)
+
+
+async def read_events(
+    target: Target[T], request: Request, lines: AsyncGenerator[bytes, None]
+) -> AsyncIterator[WatchEvent[T]]:
+    """Read each line as an event, until the server ends the watch.
+
+    Raises:
+        Refused: the server ended the watch with an error; Gone if `since` is too old.
+        Unreadable: a line is not a watch event.
+    """
+    async for line in lines:
+        if not line:
+            continue
+        try:
+            frame = _FRAMES.decode(line)
+            if frame.type == "ERROR":
+                raise refusal_of(request, msgspec.json.decode(frame.object, type=Status))
+            yield _event(target, frame)
+        except msgspec.DecodeError as error:
+            raise Unreadable(str(error), request=request, body=line) from error
+
+
+def _event(target: Target[T], frame: _Frame) -> WatchEvent[T]:
+    assert frame.type != "ERROR"
+    if frame.type == "BOOKMARK":
+        return Bookmark(identify(frame.object).version)
+    try:
+        found = target.read(bytes(frame.object))
+    except InvalidObject as error:
+        return Broken(identify(frame.object), error)
+    return Change(frame.type, target.identify(found), found)
+
+
+def may_repeat(request: Request, error: KubeError) -> bool:
+    """Return whether `request`, which failed with `error`, may be sent again as it is."""
+    match error:
+        case Unreachable():
+            return not error.sent or harmless(request)
+        case TooManyRequests():
+            return not request.path.endswith("/eviction")
+        case ServerFailed():
+            # With a Retry-After the server turned the request away at the door.
+            return harmless(request) or error.retry_after is not None
+        case _:
+            return False
+
+
+def harmless(request: Request) -> bool:
+    """Return whether it makes no difference if `request` is carried out once or twice."""
+    return request.method == "GET" or request.header("content-type") == Apply.content_type
+
+
+def asked_wait(error: KubeError) -> float:
+    """Return how long the server asked us to wait; zero if it did not."""
+    return (error.retry_after or 0.0) if isinstance(error, Refused) else 0.0
+
+
+log = structlog.stdlib.get_logger(__name__)
+
+Kind = type[T] | Target[T]
+"""What a request is about: a struct of the API, or a target."""
+
+QPS = 200.0
+BURST = 300.0
+PAGE = 500
+"""Objects per page of a list: enough to be quick, few enough to keep a page small in memory."""
+
+REPEATS = Backoff(first=0.1, cap=5.0, jitter=0.5)
+
+
+class Client:
+    """Talks to one API server as one field manager."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        chance: Random,
+        bucket: TokenBucket | None = None,
+        manager: str = "karpenter",
+        timeout: float = 30.0,
+        attempts: int = 5,
+        backoff: Backoff = REPEATS,
+        longest_wait: float = 30.0,
+    ) -> None:
+        self._transport = transport
+        self._chance = chance
+        self._bucket = bucket or TokenBucket(rate=QPS, burst=BURST)
+        self._manager = manager
+        self._timeout = timeout
+        self._attempts = attempts
+        self._backoff = backoff
+        self._longest_wait = longest_wait
+        self.listener: Callable[[Request, int, float], None] | None = None
+        """Told of every request sent: the code of its answer, zero for none, and the seconds it took."""
+
+    @property
+    def host(self) -> str:
+        """Where the server is, as metrics name it; empty for one in this process."""
+        return getattr(self._transport, "host", "")
+
+    def beside(self, bucket: TokenBucket) -> "Client":
+        """Return a client of the same server with a rate of its own, for what must not hold up the rest."""
+        return Client(
+            self._transport,
+            chance=self._chance,
+            bucket=bucket,
+            manager=self._manager,
+            timeout=self._timeout,
+            attempts=self._attempts,
+            backoff=self._backoff,
+            longest_wait=self._longest_wait,
+        )
+
+    async def get(self, kind: Kind[T], name: str, *, namespace: str = "", subresource: str = "") -> T:
+        """Read one object, or a subresource of it such as ``scale``."""
+        target = target_of(kind)
+        return await self._ask(target, verbs.get(target, name, namespace=namespace, subresource=subresource))
+
+    async def list(self, kind: Kind[T], selection: Selection = EVERYTHING, *, limit: int = PAGE) -> Page[T]:
+        """Read a whole list, page by page."""
+        pages = [page async for page in self.pages(kind, selection, limit=limit)]
+        return Page(
+            items=tuple(item for page in pages for item in page.items),
+            version=pages[-1].version,
+            broken=tuple(error for page in pages for error in page.broken),
+        )
+
+    async def pages(
+        self, kind: Kind[T], selection: Selection = EVERYTHING, *, limit: int = PAGE
+    ) -> AsyncIterator[Page[T]]:
+        """Read a list page by page; all pages are of one moment.
+
+        Raises:
+            Gone: the list took so long that the server has forgotten that moment: start again.
+        """
+        target = target_of(kind)
+        after = ""
+        while True:
+            request = verbs.list_page(target, selection, limit=limit, after=after)
+            response = await self.send(request)
+            try:
+                page = target.read_page(response.body)
+            except msgspec.DecodeError as error:
+                raise Unreadable(str(error), request=request, body=response.body) from error
+            yield page
+            if not page.more:
+                return
+            after = page.more
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        kind: Kind[T],
+        selection: Selection = EVERYTHING,
+        *,
+        since: str,
+        seconds: int = 300,
+        bookmarks: bool = True,
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        """Follow changes after `since`. One attempt: whoever follows knows where to go on.
+
+        Raises:
+            Refused: at once, or from the events when the server ends the watch with an error.
+        """
+        target = target_of(kind)
+        request = verbs.watch(target, selection, since=since, seconds=seconds, bookmarks=bookmarks)
+        await self._bucket.take()
+        async with self._transport.stream(request) as answer:
+            if isinstance(answer, Response):
+                raise refusal(request, answer)
+            yield read_events(target, request, answer.lines)
+
+    async def create(self, kind: Kind[T], body: Body, *, namespace: str = "", dry_run: bool = False) -> T:
+        """Make a new object and return it as the server stored it."""
+        target = target_of(kind)
+        request = verbs.create(target, body, namespace=namespace, manager=self._manager, dry_run=dry_run)
+        return await self._ask(target, request)
+
+    async def replace(
+        self, target: Target[Plain], body: Plain, *, subresource: str = "", dry_run: bool = False
+    ) -> Plain:
+        """Write a whole object over the one of its name, if it still is at its resourceVersion."""
+        which = target.identify(body)
+        request = verbs.replace(
+            target,
+            body,
+            name=which.name,
+            namespace=which.namespace,
+            subresource=subresource,
+            manager=self._manager,
+            dry_run=dry_run,
+        )
+        return await self._ask(target, request)
+
+    async def patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        change: Patch,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> T:
+        """Change part of an object, or of a subresource such as ``status``, and return the whole."""
+        target = target_of(kind)
+        request = verbs.patch(
+            target,
+            name,
+            change,
+            namespace=namespace,
+            subresource=subresource,
+            manager=self._manager,
+            dry_run=dry_run,
+        )
+        return await self._ask(target, request)
+
+    async def apply(
+        self, kind: Kind[T], body: Body, *, subresource: str = "", force: bool = True, dry_run: bool = False
+    ) -> T:
+        """Create or update: let the fields of `body` be as it says and be ours (server-side apply)."""
+        target = target_of(kind)
+        plain: Plain = msgspec.json.decode(target.write(body))
+        meta = plain.get("metadata", {})
+        return await self.patch(
+            target,
+            meta.get("name", ""),
+            Apply(plain, force),
+            namespace=meta.get("namespace", ""),
+            subresource=subresource,
+            dry_run=dry_run,
+        )
+
+    async def delete(
+        self,
+        kind: Kind[Any],
+        name: str,
+        *,
+        namespace: str = "",
+        only_if: Preconditions = ANY_STATE,
+        propagation: str = "",
+        grace: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Ask for an object to go away; its finalizers may hold it for a while.
+
+        Raises:
+            NotFound: it is gone already.
+            Conflict: it is not what `only_if` says.
+        """
+        target = target_of(kind)
+        await self.send(
+            verbs.delete(
+                target,
+                name,
+                namespace=namespace,
+                only_if=only_if,
+                propagation=propagation,
+                grace=grace,
+                dry_run=dry_run,
+            )
+        )
+
+    async def evict(
+        self,
+        name: str,
+        *,
+        namespace: str,
+        only_if: Preconditions = ANY_STATE,
+        grace: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Ask for a pod to go away, if its disruption budget allows.
+
+        Raises:
+            TooManyRequests: not now; ``by_budget`` tells a disruption budget from a busy server.
+        """
+        await self.send(verbs.evict(name, namespace=namespace, only_if=only_if, grace=grace, dry_run=dry_run))
+
+    async def bind(self, name: str, *, namespace: str, node: str, uid: str = "") -> None:
+        """Put a pod on a node, as a scheduler does."""
+        await self.send(verbs.bind(name, namespace=namespace, node=node, uid=uid))
+
+    async def send(self, request: Request) -> Response:
+        """Send a request, again where that is safe, and return the answer if it is a success.
+
+        Raises:
+            KubeError: the server refused, or could not be reached.
+        """
+        attempt = 1
+        while True:
+            try:
+                return await self._send_once(request)
+            except KubeError as error:
+                asked = asked_wait(error)
+                if attempt >= self._attempts or asked > self._longest_wait or not may_repeat(request, error):
+                    raise
+                wait = max(asked, self._backoff.delay(attempt, self._chance))
+                log.debug("request.repeated", error=str(error), attempt=attempt, wait=round(wait, 3))
+            await asyncio.sleep(wait)
+            attempt += 1
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._transport.close()
+
+    async def _send_once(self, request: Request) -> Response:
+        await self._bucket.take()
+        began, code = asyncio.get_running_loop().time(), 0
+        try:
+            async with asyncio.timeout(self._timeout):
+                response = await self._transport.send(request)
+            code = response.status
+        except TimeoutError:
+            raise Unreachable(f"no answer within {self._timeout:g} s", request=request) from None
+        finally:
+            if self.listener is not None:
+                self.listener(request, code, asyncio.get_running_loop().time() - began)
+        if not response.ok:
+            raise refusal(request, response)
+        return response
+
+    async def _ask(self, target: Target[T], request: Request) -> T:
+        response = await self.send(request)
+        try:
+            return target.read(response.body)
+        except InvalidObject as error:
+            raise Unreadable(str(error), request=request, body=response.body) from error

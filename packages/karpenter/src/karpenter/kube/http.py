@@ -1,0 +1,409 @@
+"""
+The transport over HTTP: bytes to and from a real API server.
+
+Adds to each request what belongs to the connection (credentials, agent, proxy, TLS) and nothing that belongs
+to its meaning. A refusal of the credentials (401) is answered once with renewed ones, if there are any.
+Where the server is and who we are comes from :mod:`.kubeconfig`.
+
+Which proxy leads to a server, from the environment.
+
+Reads HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY in either case, as other Kubernetes clients do:
+NO_PROXY may hold host names (which cover their subdomains), addresses, networks such as ``10.0.0.0/8``, each
+with an optional port, or ``*``. Pure: the environment is an argument.
+
+TLS towards an API server: whom we trust, and the certificate that we show.
+
+Certificates are files, because they change while we run: a context is made anew when one of its files has.
+Connections that exist keep theirs; new ones use the new.
+
+Proving who we are, with credentials that change while we run.
+
+A transport asks for headers before each request, and says so when the server refused them; what lies behind
+(a token that never changes, a file that is rewritten every hour, a program that is run) stays behind.
+Programs and providers of a kubeconfig are in :mod:`.kubeconfig`.
+"""
+
+import asyncio
+import errno
+import os
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote, urlencode, urlsplit
+
+import aiohttp
+import msgspec
+import structlog
+import yarl
+
+from karpenter import __version__
+from karpenter.base.clock import Clock
+from karpenter.kube.errors import Unreachable
+from karpenter.kube.transport import Pairs, Request, Response, Streaming
+
+log = structlog.stdlib.get_logger(__name__)
+
+REREAD = 60.0
+"""Seconds after which a token file is read again; the kubelet rewrites it well before its end."""
+
+
+class Certificate(msgspec.Struct, frozen=True):
+    """A client certificate and its key, as files."""
+
+    cert_file: str
+    key_file: str
+
+
+class Credentials(Protocol):
+    """What a transport shows to the server."""
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The certificate to show when connecting."""
+        ...
+
+    async def headers(self) -> Pairs:
+        """Return the headers to send now, renewed if they are about to expire."""
+        ...
+
+    async def renew(self, refused: Pairs) -> bool:
+        """Get new headers after the server refused these; return whether there are others to try."""
+        ...
+
+
+class Fixed:
+    """Credentials that never change."""
+
+    def __init__(self, *, token: str = "", certificate: Certificate | None = None, extra: Pairs = ()) -> None:
+        self.certificate = certificate
+        self._headers = (*bearer(token), *extra)
+
+    async def headers(self) -> Pairs:
+        """Return the same headers as always."""
+        return self._headers
+
+    async def renew(self, refused: Pairs) -> bool:  # noqa: ARG002  there is nothing else to try
+        """Say that there is nothing else to try."""
+        return False
+
+
+class TokenFile:
+    """A token in a file that someone else keeps fresh, such as the kubelet."""
+
+    def __init__(
+        self, path: Path, *, clock: Clock, certificate: Certificate | None = None, extra: Pairs = ()
+    ) -> None:
+        self.certificate = certificate
+        self._path = path
+        self._clock = clock
+        self._extra = extra
+        self._token = path.read_text().strip()
+        self._read_at = clock.monotonic()
+
+    async def headers(self) -> Pairs:
+        """Return the token, read again if that was a while ago."""
+        if self._clock.monotonic() - self._read_at >= REREAD:
+            await self._read()
+        return (*bearer(self._token), *self._extra)
+
+    async def renew(self, refused: Pairs) -> bool:
+        """Read the file again."""
+        await self._read()
+        return (*bearer(self._token), *self._extra) != refused
+
+    async def _read(self) -> None:
+        self._read_at = self._clock.monotonic()
+        try:
+            token = (await asyncio.to_thread(self._path.read_text)).strip()
+        except OSError as error:
+            log.warning("token.unreadable", path=str(self._path), error=str(error))
+        else:
+            # A file that is being rewritten may be empty for a moment; the old token serves until then.
+            self._token = token or self._token
+
+
+def bearer(token: str) -> Pairs:
+    """Return the header that shows a token; none if there is no token."""
+    return (("authorization", f"Bearer {token}"),) if token else ()
+
+
+RECHECK = 60.0
+"""Seconds between two looks at the files."""
+
+
+class Trust(msgspec.Struct, frozen=True, kw_only=True):
+    """How to know the server."""
+
+    ca_file: str = ""
+    """Whom we trust to vouch for it; empty means whom the machine trusts."""
+
+    verify: bool = True
+    server_name: str = ""
+    """The name that its certificate must carry, if not the one it is called by."""
+
+
+class Tls:
+    """The context for new connections, always made of the files as they are now."""
+
+    def __init__(self, trust: Trust) -> None:
+        self._trust = trust
+        self._made_of: tuple[Certificate | None, tuple[int, ...]] | None = None
+        self._context: ssl.SSLContext | None = None
+        self._checked_at = 0.0
+
+    def context(self, certificate: Certificate | None, *, now: float) -> ssl.SSLContext:
+        """Return the context to connect with; `now` is in monotonic seconds.
+
+        Raises:
+            OSError: a file is missing.
+            ssl.SSLError: a file is not what it should be.
+        """
+        if self._context is not None and self._made_of is not None:
+            same = self._made_of[0] == certificate
+            if same and now - self._checked_at < RECHECK:
+                return self._context
+        self._checked_at = now
+        made_of = (certificate, _times(self._trust.ca_file, *_files(certificate)))
+        if self._context is None or made_of != self._made_of:
+            self._context = make_context(self._trust, certificate)
+            self._made_of = made_of
+        return self._context
+
+
+def make_context(trust: Trust, certificate: Certificate | None) -> ssl.SSLContext:
+    """Return a client context for this trust and certificate."""
+    context = ssl.create_default_context(cafile=trust.ca_file or None)
+    # Cluster CAs are often made without the extensions that newer Pythons insist on.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not trust.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if certificate is not None:
+        context.load_cert_chain(certificate.cert_file, certificate.key_file)
+    return context
+
+
+def _files(certificate: Certificate | None) -> tuple[str, ...]:
+    return (certificate.cert_file, certificate.key_file) if certificate else ()
+
+
+def _times(*files: str) -> tuple[int, ...]:
+    return tuple(Path(file).stat().st_mtime_ns for file in files if file)
+
+
+UNAUTHORIZED = 401
+
+AGENT: Pairs = (
+    ("user-agent", f"karpenter/{__version__}"),
+    # Inside a data centre, packing costs both ends more time than it saves on the wire.
+    ("accept-encoding", "identity"),
+)
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a server is, and how to know it."""
+
+    server: str
+    """Its URL, which may end in a path under which the whole API lies."""
+
+    trust: Trust = Trust()
+    proxy: str = ""
+
+
+class HttpTransport:
+    """Carries requests to one server over pooled connections."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        credentials: Credentials,
+        *,
+        connections: int = 64,
+        connect_within: float = 10.0,
+    ) -> None:
+        self.endpoint = endpoint
+        self._base = endpoint.server.rstrip("/")
+        self.host = urlsplit(self._base).netloc
+        self._secure = urlsplit(self._base).scheme == "https"
+        self._credentials = credentials
+        self._tls = Tls(endpoint.trust)
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_within)
+        self._slots = asyncio.Semaphore(connections)  # streams do not count: they stay open for minutes
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    async def send(self, request: Request) -> Response:
+        """Return the server's answer, whatever its status."""
+        async with self._slots:
+            answer = await self._open(request)
+            try:
+                return Response(
+                    status=answer.status, headers=_headers(answer), body=await _read(answer, request)
+                )
+            finally:
+                answer.release()
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Response | Streaming]:
+        """Open a watch; leaving closes its connection."""
+        answer = await self._open(request)
+        try:
+            if answer.status != 200:  # noqa: PLR2004  OK
+                body = await _read(answer, request)
+                yield Response(status=answer.status, headers=_headers(answer), body=body)
+            else:
+                lines = _lines(answer, request)
+                try:
+                    yield Streaming(lines=lines, headers=_headers(answer))
+                finally:
+                    await lines.aclose()
+        finally:
+            answer.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
+
+    async def _open(self, request: Request) -> aiohttp.ClientResponse:
+        shown = await self._credentials.headers()
+        answer = await self._open_with(request, shown)
+        if answer.status == UNAUTHORIZED and await self._credentials.renew(shown):
+            answer.release()
+            answer = await self._open_with(request, await self._credentials.headers())
+        return answer
+
+    async def _open_with(self, request: Request, shown: Pairs) -> aiohttp.ClientResponse:
+        if self._closed:
+            raise Unreachable("the transport is closed", request=request, sent=False)
+        try:
+            context = self._context()
+        except OSError as error:
+            raise Unreachable(f"cannot use its certificates: {error}", request=request, sent=False) from error
+        try:
+            return await self._connected().request(
+                request.method,
+                self._url(request),
+                headers=(*AGENT, *request.headers, *shown),
+                data=request.body or None,
+                ssl=context,
+                server_hostname=self._server_name(),
+                proxy=self.endpoint.proxy or None,
+                allow_redirects=False,
+            )
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise Unreachable(f"cannot connect{_nobody(error)}", request=request, sent=False) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unreachable(_why(error), request=request) from error
+
+    def _connected(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60), timeout=self._timeout
+            )
+        return self._session
+
+    def _context(self) -> ssl.SSLContext | bool:
+        if not self._secure:
+            return False
+        return self._tls.context(self._credentials.certificate, now=asyncio.get_running_loop().time())
+
+    def _server_name(self) -> str | None:
+        return self.endpoint.trust.server_name or None if self._secure else None
+
+    def _url(self, request: Request) -> yarl.URL:
+        query = urlencode(request.query, quote_via=quote)
+        return yarl.URL(f"{self._base}{request.path}{'?' if query else ''}{query}", encoded=True)
+
+
+def _headers(answer: aiohttp.ClientResponse) -> Pairs:
+    return tuple((name.lower(), value) for name, value in answer.headers.items())
+
+
+def _nobody(error: aiohttp.ClientError | TimeoutError) -> str:
+    """Return where nobody answered, and why, in the words of the system; certificates have their own."""
+    if not isinstance(error, aiohttp.ClientConnectorError) or isinstance(error.os_error, ssl.SSLError):
+        return f": {error}"
+    system = error.os_error
+    number = system.errno or 0
+    why = os.strerror(number) if number in errno.errorcode else system.strerror or system
+    return f" to {error.host}:{error.port}: {why}"
+
+
+def _why(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+async def _read(answer: aiohttp.ClientResponse, request: Request) -> bytes:
+    try:
+        return await answer.read()
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unreachable(f"the answer broke off: {_why(error)}", request=request) from error
+
+
+async def _lines(answer: aiohttp.ClientResponse, request: Request) -> AsyncGenerator[bytes, None]:
+    """Split what comes at line breaks; a line may be as long as an object is large."""
+    rest: list[bytes] = []
+    try:
+        async for chunk in answer.content.iter_any():
+            first, *others = chunk.split(b"\n")
+            rest.append(first)
+            for line in others:
+                yield b"".join(rest)
+                rest = [line]
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unreachable(f"the watch broke off: {_why(error)}", request=request) from error
+    if any(rest):
+        yield b"".join(rest)
+
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def proxy_for(server: str, environ: Mapping[str, str]) -> str:
+    """Return the proxy for a server's URL; empty if there is none."""
+    url = urlsplit(server)
+    host = url.hostname or ""
+    port = url.port or _PORTS.get(url.scheme, 0)
+    proxy = _proxy_setting(environ, f"{url.scheme}_proxy") or _proxy_setting(environ, "all_proxy")
+    if not proxy or _is_local(host):
+        return ""
+    if any(_covers(rule.strip(), host, port) for rule in _proxy_setting(environ, "no_proxy").split(",")):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _proxy_setting(environ: Mapping[str, str], name: str) -> str:
+    return environ.get(name.upper()) or environ.get(name) or ""
+
+
+def _is_local(host: str) -> bool:
+    """A proxy elsewhere could not reach our loopback, so none is used for it."""
+    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
+
+
+def _covers(rule: str, host: str, port: int) -> bool:
+    if rule == "*":
+        return True
+    if "/" in rule:
+        try:
+            return _is_address(host) and ip_address(host) in ip_network(rule, strict=False)
+        except ValueError:
+            return False
+    name, _, of_port = rule.partition(":") if rule.count(":") == 1 else (rule, "", "")
+    if not name or (of_port and of_port != str(port)):
+        return False
+    name = name.strip("[]").lstrip("*").lower()
+    return host == name.lstrip(".") or host.endswith("." + name.lstrip("."))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,533 @@
+"""
+An informer: a local copy of all objects of a kind, kept current, that tells what changes.
+
+It lists once, page by page, then watches from the list's resourceVersion. A watch that ends or breaks is
+resumed where it was; one that the server no longer remembers (410) is replaced by a new list, of which only
+the differences are told. A connection on which nothing comes, not even a bookmark, is dropped: silence never
+freezes the copy. Every failure is logged and waited out, longer each time, with jitter from the seeded
+chance that was passed in.
+
+What is news is decided in :mod:`.cache`. Run an informer under a supervisor, or in any task; cancelling ends
+it.
+
+What an informer holds: the newest version of each object, found by key or by index.
+
+Plain bookkeeping: it is told what to hold and what to drop. What is news is :mod:`.cache`'s to decide.
+
+What is news: turns lists, watch events and replies to our own writes into one story per object.
+
+However often something is told, and however late, every listener hears each version of an object at most
+once, in order, and hears of its end exactly once. An object that was deleted and made again while nobody
+looked is told as an end and a beginning.
+
+resourceVersions are compared as the numbers they are, across all objects of a kind. A server whose versions
+are not numbers is taken at its word: only the very same version is recognised as old news.
+
+No I/O and no clock: :mod:`.informer` feeds it.
+
+Holding many objects that are nearly alike in the memory of a few.
+
+Pods of one owner differ in their names, their nodes and little else. :func:`share` makes the equal parts of
+two objects one and the same, so that twenty thousand pods take the room of their differences. A new version
+of an object shares what did not change with the one before, which also lets anyone see at a glance what
+changed: ``before.spec is after.spec``.
+
+Values never change: a part is only ever replaced by one that equals it. Plain dictionaries are left alone,
+since whoever holds them may write to them.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
+from random import Random
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
+
+import msgspec
+import structlog
+from msgspec.structs import force_setattr
+
+from karpenter.base.queue import Backoff
+from karpenter.kube.client import PAGE, Bookmark, Broken, Change, Client, Kind, WatchEvent, asked_wait
+from karpenter.kube.errors import Gone, KubeError
+from karpenter.kube.target import Identity, Target, target_of
+from karpenter.kube.verbs import EVERYTHING, Selection
+
+T = TypeVar("T")
+
+Indexer = Callable[[T], Iterable[str]]
+"""Says under which values an object is found."""
+
+
+class Stamp(NamedTuple):
+    """Which life of an object, and which version of it."""
+
+    uid: str
+    version: str
+
+
+class Store(Generic[T]):
+    """Objects by key, with their versions and their indexes."""
+
+    def __init__(self, indexers: Mapping[str, Indexer[T]] | None = None) -> None:
+        self._indexers = dict(indexers or {})
+        self._objects: dict[str, T] = {}
+        self._stamps: dict[str, Stamp] = {}
+        # Keys in dictionaries and not in sets: the order of iteration is the order of arrival, on every run.
+        self._indexes: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._indexers}
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._objects
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._objects.values())
+
+    def items(self) -> tuple[tuple[str, T], ...]:
+        """Return every key with its object."""
+        return tuple(self._objects.items())
+
+    def stamps(self) -> tuple[tuple[str, Stamp], ...]:
+        """Return every key with the uid and resourceVersion of its object."""
+        return tuple(self._stamps.items())
+
+    def get(self, key: str) -> T | None:
+        """Return the object under `key`, if it is there."""
+        return self._objects.get(key)
+
+    def stamp(self, key: str) -> Stamp | None:
+        """Return uid and resourceVersion of the object under `key`, if it is there."""
+        return self._stamps.get(key)
+
+    def find(self, index: str, value: str) -> tuple[T, ...]:
+        """Return the objects that `index` puts under `value`."""
+        return tuple(self._objects[key] for key in self._indexes[index].get(value, ()))
+
+    def values(self, index: str) -> tuple[str, ...]:
+        """Return every value under which `index` has an object."""
+        return tuple(self._indexes[index])
+
+    def put(self, key: str, item: T, stamp: Stamp) -> T | None:
+        """Hold `item` and return what was held before."""
+        before = self._objects.get(key)
+        if before is not None:
+            self._unindex(key, before)
+        self._objects[key] = item
+        self._stamps[key] = stamp
+        for name, indexer in self._indexers.items():
+            for value in indexer(item):
+                self._indexes[name].setdefault(value, {})[key] = None
+        return before
+
+    def remove(self, key: str) -> T | None:
+        """Let go of the object under `key` and return it."""
+        before = self._objects.pop(key, None)
+        self._stamps.pop(key, None)
+        if before is not None:
+            self._unindex(key, before)
+        return before
+
+    def _unindex(self, key: str, item: T) -> None:
+        for name, indexer in self._indexers.items():
+            index = self._indexes[name]
+            for value in indexer(item):
+                keys = index.get(value, {})
+                keys.pop(key, None)
+                if not keys:
+                    index.pop(value, None)
+
+
+_Fields = tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]
+"""The names of a struct's fields, and how to read them all at once."""
+
+_FIELDS: dict[type, _Fields] = {}
+
+
+def share(new: object, old: object) -> None:
+    """Let `new` use the parts of `old` that equal its own, at any depth; both must be structs of one type."""
+    if not isinstance(new, msgspec.Struct) or type(new) is not type(old):
+        return
+    names, read = _FIELDS.get(type(new)) or _fields(type(new))
+    for name, mine, other in zip(names, read(new), read(old), strict=True):
+        if mine is other or type(mine) is not type(other):
+            continue
+        if mine == other:
+            force_setattr(new, name, other)
+        elif isinstance(mine, tuple):
+            if len(mine) == len(other):
+                force_setattr(new, name, tuple(map(_shared, mine, other)))
+        else:
+            share(mine, other)
+
+
+def _shared(mine: Any, other: Any) -> Any:
+    if mine == other and type(mine) is type(other):
+        return other
+    share(mine, other)
+    return mine
+
+
+def _fields(kind: type[msgspec.Struct]) -> _Fields:
+    names = kind.__struct_fields__
+    # A getter of one name returns a bare value, and there is none of no name: use the slow way for those.
+    read = attrgetter(*names) if len(names) > 1 else msgspec.structs.astuple
+    _FIELDS[kind] = (names, read)
+    return _FIELDS[kind]
+
+
+log = structlog.stdlib.get_logger(__name__)
+
+H = TypeVar("H")
+
+BEGINNING = "0"
+"""The resourceVersion before all others."""
+
+FAMILIES = 1000
+"""Families that may be remembered beyond the number of objects."""
+
+
+class Seen(msgspec.Struct, Generic[H], frozen=True):
+    """An object is there, as it is now; `before` is what was told last, if it was told."""
+
+    key: str
+    object: H
+    before: H | None = None
+
+
+class Removed(msgspec.Struct, Generic[H], frozen=True):
+    """An object is there no longer; this is what was told last."""
+
+    key: str
+    object: H
+
+
+Event: TypeAlias = Seen[H] | Removed[H]
+Listener: TypeAlias = Callable[[Event[H]], None]
+
+
+def is_after(version: str, other: str) -> bool:
+    """Return whether `version` is later than `other`; if that cannot be known, whether it differs."""
+    if version.isdecimal() and other.isdecimal():
+        return int(version) > int(other)
+    return version != other
+
+
+def _surely_after(version: str, other: str) -> bool:
+    return version.isdecimal() and other.isdecimal() and int(version) > int(other)
+
+
+class Cache(Generic[H]):
+    """The newest of each object, and those who listen."""
+
+    def __init__(
+        self,
+        target: Target[Any],
+        *,
+        narrow: Callable[[Any], H | None],
+        indexers: Mapping[str, Indexer[H]] | None = None,
+    ) -> None:
+        self.store = Store[H](indexers)
+        self.progress = BEGINNING
+        """The resourceVersion up to which everything is known. What is held and later than it, we wrote."""
+
+        self._target = target
+        self._narrow = narrow
+        self._listeners: list[Listener[H]] = []
+        self._siblings: dict[str, str] = {}  # family to the key of one of it; the object may be gone
+
+    def subscribe(self, listener: Listener[H]) -> Callable[[], None]:
+        """Tell `listener` everything that is held, then everything that happens; the answer ends that."""
+        self._listeners.append(listener)
+        for key, item in self.store.items():
+            self._tell_one(listener, Seen(key, item))
+        return lambda: self._listeners.remove(listener)
+
+    def listed(self, item: Any) -> str:
+        """Take in an item of a list, and return its key.
+
+        The list is right even where its versions are lower than ours: then the server was set back. Only
+        what we wrote ourselves may be ahead of it.
+        """
+        which = self._target.identify(item)
+        stamp = self.store.stamp(which.key)
+        if stamp is None or not self._ahead_of(stamp, which.version):
+            self._put(which, item)
+        return which.key
+
+    def completed(self, keys: set[str], version: str) -> None:
+        """Take in the end of a list: what is held and was not in it has gone, unless we wrote it after."""
+        for key, stamp in self.store.stamps():
+            if key not in keys and not self._ahead_of(stamp, version):
+                self._remove(key)
+        self.progress = version
+
+    def changed(self, change: Change[Any]) -> None:
+        """Take in an event of a watch."""
+        which = change.which
+        if change.type == "DELETED":
+            stamp = self.store.stamp(which.key)
+            if stamp is not None and not _surely_after(stamp.version, which.version):
+                self._remove(which.key)
+        elif self._is_news(which):
+            self._put(which, change.object)
+        self.reached(which.version)
+
+    def observe(self, item: Any) -> None:
+        """Take in the server's reply to a write of our own, so that nobody waits for the watch to say it."""
+        which = self._target.identify(item)
+        held = which.key in self.store
+        if self._is_newer_than_held(which) if held else is_after(which.version, self.progress):
+            self._put(which, item)
+
+    def reached(self, version: str) -> None:
+        """Note that everything up to `version` was told, and nothing before it is news any more."""
+        if is_after(version, self.progress):
+            self.progress = version
+
+    def _is_newer_than_held(self, which: Identity) -> bool:
+        stamp = self.store.stamp(which.key)
+        return stamp is None or is_after(which.version, stamp.version)
+
+    def _is_news(self, which: Identity) -> bool:
+        """Of an object that is not held, old news are told about its life before it was removed."""
+        if which.key in self.store:
+            return self._is_newer_than_held(which)
+        return not _surely_after(self.progress, which.version)
+
+    def _ahead_of(self, stamp: Stamp, version: str) -> bool:
+        return _surely_after(stamp.version, version) and _surely_after(stamp.version, self.progress)
+
+    def _put(self, which: Identity, item: Any) -> None:
+        stamp = self.store.stamp(which.key)
+        if stamp == Stamp(which.uid, which.version):
+            return
+        kept = self._narrow(item)
+        if stamp is not None and (kept is None or stamp.uid != which.uid):
+            self._remove(which.key)
+        if kept is not None:
+            self._economize(which.key, self._target.family(item), kept)
+            before = self.store.put(which.key, kept, Stamp(which.uid, which.version))
+            self._tell(Seen(which.key, kept, before))
+
+    def _economize(self, key: str, family: str, kept: H) -> None:
+        """Let `kept` share memory with what was held before, or else with one that is much like it."""
+        if key in self.store:
+            share(kept, self.store.get(key))
+            return
+        sibling = self._siblings.get(family, "")
+        if sibling in self.store:
+            share(kept, self.store.get(sibling))
+            return
+        share(kept, self.store.get(self._siblings.get("", "")))
+        if len(self._siblings) > len(self.store) + FAMILIES:
+            self._siblings.clear()
+        self._siblings[family] = self._siblings[""] = key
+
+    def _remove(self, key: str) -> None:
+        before = self.store.remove(key)
+        if before is not None:
+            self._tell(Removed(key, before))
+
+    def _tell(self, event: Event[H]) -> None:
+        for listener in tuple(self._listeners):
+            self._tell_one(listener, event)
+
+    def _tell_one(self, listener: Listener[H], event: Event[H]) -> None:
+        try:
+            listener(event)
+        except Exception:
+            # One listener's bug must not stop the story for the others, nor go unheard.
+            log.exception("listener.failed", kind=self._target.kind, key=event.key)
+
+
+SILENCE = 90.0
+"""Seconds without a line after which a watch is dropped. Servers send a bookmark about once a minute."""
+
+SHORTEST = 1.0
+"""A watch that ends sooner, having told nothing, counts as failed: else two broken ends would spin."""
+
+BREATH = 100
+"""Events after which the other tasks get a turn, however many more are waiting."""
+
+RECONNECTS = Backoff(first=0.5, cap=30.0, jitter=0.5)
+
+
+def keep(item: T) -> T:
+    """Hold objects as they are."""
+    return item
+
+
+class Informer(Generic[H]):
+    """A local copy of the selected objects of one kind.
+
+    ``narrow`` turns each object into what is held of it, before it is held; None means not to hold it at
+    all. Objects that are not needed should not be sent either: use a selection where the server can choose.
+    Without ``silence`` the server may say nothing for as long as it likes: one that lives in the same process
+    cannot be lost.
+    """
+
+    @overload
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind[H],
+        *,
+        chance: Random,
+        selection: Selection = ...,
+        indexers: Mapping[str, Indexer[H]] | None = ...,
+        page: int = ...,
+        silence: float | None = ...,
+        backoff: Backoff = ...,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind[T],
+        *,
+        narrow: Callable[[T], H | None],
+        chance: Random,
+        selection: Selection = ...,
+        indexers: Mapping[str, Indexer[H]] | None = ...,
+        page: int = ...,
+        silence: float | None = ...,
+        backoff: Backoff = ...,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind[Any],
+        *,
+        narrow: Callable[[Any], H | None] = keep,
+        chance: Random,
+        selection: Selection = EVERYTHING,
+        indexers: Mapping[str, Indexer[H]] | None = None,
+        page: int = PAGE,
+        silence: float | None = SILENCE,
+        backoff: Backoff = RECONNECTS,
+    ) -> None:
+        self._client = client
+        self._target = target_of(kind)
+        self._cache = Cache[H](self._target, narrow=narrow, indexers=indexers)
+        self._chance = chance
+        self._selection = selection
+        self._page = page
+        self._silence = silence
+        self._backoff = backoff
+        self._failures = 0
+        self._must_list = True
+        self._synced = asyncio.Event()
+
+    @property
+    def store(self) -> Store[H]:
+        """What is held. Read it; never change it."""
+        return self._cache.store
+
+    @property
+    def synced(self) -> bool:
+        """Whether a whole list has been taken in."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Wait until a whole list has been taken in."""
+        await self._synced.wait()
+
+    def subscribe(self, listener: Listener[H]) -> Callable[[], None]:
+        """Tell `listener` all that is held, now, then each change as it is taken in; the answer ends that.
+
+        Listeners are called one after the other in the informer's own task and must not block.
+        """
+        return self._cache.subscribe(listener)
+
+    def observe(self, item: Any) -> None:
+        """Take in the server's reply to a write of our own; the watch's word for it will be old news."""
+        self._cache.observe(item)
+
+    async def run(self) -> None:
+        """Keep the copy current until cancelled."""
+        while True:
+            try:
+                if self._must_list:
+                    await self._list()
+                await self._follow()
+            except KubeError as error:
+                await self._wait_out(error)
+
+    async def _list(self) -> None:
+        keys: set[str] = set()
+        version = ""
+        async for page in self._client.pages(self._target, self._selection, limit=self._page):
+            keys.update([self._cache.listed(item) for item in page.items])
+            for broken in page.broken:
+                self._log.error("object.unreadable", error=str(broken))
+            version = page.version
+            await asyncio.sleep(0)
+        self._cache.completed(keys, version)
+        self._must_list = False
+        self._synced.set()
+        self._log.debug("informer.listed", objects=len(keys), version=version)
+
+    async def _follow(self) -> None:
+        """Watch from where we are, until the server ends it or falls silent."""
+        loop = asyncio.get_running_loop()
+        started = heard = loop.time()
+        told = 0
+        try:
+            async with (
+                asyncio.timeout(self._silence) as deadline,
+                self._client.watch(
+                    self._target,
+                    self._selection,
+                    since=self._cache.progress,
+                    seconds=self._lifetime(),
+                    bookmarks=self._silence is not None,
+                ) as events,
+            ):
+                async for event in events:
+                    if self._silence is not None and loop.time() > heard:  # a burst is one sign of life
+                        heard = loop.time()
+                        deadline.reschedule(heard + self._silence)
+                    self._take_in(event)
+                    self._failures = 0
+                    told += 1
+                    if told % BREATH == 0:
+                        await asyncio.sleep(0)
+        except TimeoutError:
+            self._log.warning("watch.silent", seconds=self._silence, version=self._cache.progress)
+            return
+        if not told and loop.time() - started < SHORTEST:
+            self._failures += 1
+            await asyncio.sleep(self._backoff.delay(self._failures, self._chance))
+
+    def _take_in(self, event: WatchEvent[Any]) -> None:
+        match event:
+            case Bookmark(version=version):
+                self._cache.reached(version)
+            case Broken(which=which, error=error):
+                self._log.error("object.unreadable", key=which.key, error=str(error))
+                self._cache.reached(which.version)
+            case _:
+                self._cache.changed(event)
+
+    async def _wait_out(self, error: KubeError) -> None:
+        self._failures += 1
+        if isinstance(error, Gone):
+            self._log.info("watch.expired", version=self._cache.progress, error=str(error))
+            self._must_list = True
+            if self._failures == 1:
+                return
+        wait = max(asked_wait(error), self._backoff.delay(self._failures, self._chance))
+        self._log.warning("informer.failed", error=str(error), failures=self._failures, wait=round(wait, 3))
+        await asyncio.sleep(wait)
+
+    @property
+    def _log(self) -> structlog.stdlib.BoundLogger:
+        return log.bind(kind=self._target.kind)
+
+    def _lifetime(self) -> int:
+        """Spread the ends of watches, so that they do not all come back at once."""
+        shortest = 300 if self._silence is not None else 7200
+        return round(shortest * (1 + self._chance.random()))

@@ -1,0 +1,266 @@
+"""
+Leader election: of several replicas, one works.
+
+A candidate tries for the lease every `retry` seconds. The leader renews it as often; if that has not worked
+for `renew_within`, it stops its work, and has until the lease's `duration` is over to do so. So work has
+ended before anyone else can begin, as long as clocks run at about the same speed. On cancel, work is stopped
+first and the lease given back after, so that a successor starts at once.
+
+What the work is, the caller says. A leader that lost its lease does not try again by itself: its caches and
+promises are of a time when it led, so the process should start over.
+
+A lock among processes, kept as a Lease object.
+
+One attempt at a time: look who holds it, decide, write with the version that was looked at, so that of two
+who try, one fails. Whether a holder is still alive is judged by our own clock, from when we last saw the
+lease change: clocks of other machines are never compared with ours.
+
+When to try, and what to do while holding it, is :mod:`.election`'s.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from random import Random
+from typing import Any
+
+import msgspec
+import structlog
+
+from karpenter.api.cluster import Lease, LeaseSpec
+from karpenter.base.clock import Clock
+from karpenter.kube.client import Client
+from karpenter.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from karpenter.kube.verbs import MergePatch
+
+
+class LockName(msgspec.Struct, frozen=True, kw_only=True):
+    """Which lock, and who we are among those who want it."""
+
+    namespace: str
+    name: str
+    identity: str
+
+
+class LeaseLock:
+    """Our view of one lease."""
+
+    def __init__(self, client: Client, lock: LockName, *, clock: Clock, duration: float) -> None:
+        self._client = client
+        self._lock = lock
+        self._clock = clock
+        self._duration = duration
+        self._seen: Lease | None = None
+        self._seen_at = 0.0
+
+    @property
+    def holder(self) -> str:
+        """Who held the lease when we last looked; empty if nobody did."""
+        return self._seen.spec.holder_identity if self._seen else ""
+
+    async def take(self) -> bool:
+        """Take the lease or renew it; return whether it is ours now.
+
+        Raises: KubeError: the server could not be asked, or refused for another reason than that we were too
+            late.
+        """
+        try:
+            if self._seen is None or self.holder != self._lock.identity:
+                self._see(await self._read())
+                if not self._is_free():
+                    return False
+            self._see(await self._write(self._claim()))
+        except (AlreadyExists, Conflict, NotFound):
+            # Someone was faster, or removed it; look again next time.
+            self._seen = None
+            return False
+        return True
+
+    async def release(self) -> None:
+        """Give the lease back, so that the next holder need not wait for its end."""
+        now = _micro(self._clock.now())
+        freed = {"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
+        try:
+            # Read again: a renewal may have been under way when we were told to stop.
+            self._see(await self._client.get(Lease, self._lock.name, namespace=self._lock.namespace))
+            if self.holder == self._lock.identity:
+                self._see(await self._write(freed))
+        except (Conflict, NotFound):
+            self._seen = None  # it is someone else's already
+
+    async def _read(self) -> Lease:
+        try:
+            return await self._client.get(Lease, self._lock.name, namespace=self._lock.namespace)
+        except NotFound:
+            body = {"metadata": {"name": self._lock.name, "namespace": self._lock.namespace}}
+            return await self._client.create(Lease, body, namespace=self._lock.namespace)
+
+    async def _write(self, spec: dict[str, object]) -> Lease:
+        assert self._seen is not None
+        change = MergePatch({"spec": spec}, version=self._seen.metadata.resource_version)
+        return await self._client.patch(Lease, self._lock.name, change, namespace=self._lock.namespace)
+
+    def _see(self, lease: Lease) -> None:
+        if self._seen is None or self._seen.spec != lease.spec:
+            self._seen_at = self._clock.monotonic()
+        self._seen = lease
+
+    def _is_free(self) -> bool:
+        if self.holder in {"", self._lock.identity}:
+            return True
+        return self._clock.monotonic() >= self._seen_at + self._duration
+
+    def _claim(self) -> dict[str, object]:
+        now = self._clock.now()
+        spec = self._seen.spec if self._seen else LeaseSpec()
+        claim: dict[str, object] = {
+            "holderIdentity": self._lock.identity,
+            "leaseDurationSeconds": round(self._duration),
+            "renewTime": _micro(now),
+        }
+        if spec.holder_identity != self._lock.identity:
+            claim["acquireTime"] = _micro(now)
+            claim["leaseTransitions"] = (spec.lease_transitions or 0) + 1
+        return claim
+
+
+def _micro(when: datetime) -> str:
+    """Write a time as Leases want it."""
+    return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+log = structlog.stdlib.get_logger(__name__)
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+JITTER = 0.2
+"""Share of `retry` by which attempts of several candidates are spread."""
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a lease lasts and how it is kept, in seconds."""
+
+    duration: float = 15.0
+    renew_within: float = 10.0
+    retry: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.duration > self.renew_within > self.retry > 0:
+            raise ValueError(
+                "a lease must last longer than its renewal may take, and that longer than one retry: "
+                f"{self.duration:g} > {self.renew_within:g} > {self.retry:g} > 0 does not hold"
+            )
+
+
+class LeadershipLost(Exception):  # noqa: N818  a fact, and not always a fault
+    """The lease could not be kept."""
+
+    def __init__(self, *, holder: str, stopped: bool) -> None:
+        end = "work was stopped in time" if stopped else "work did not stop in time: end the process"
+        super().__init__(f"the lease was lost{' to ' + holder if holder else ''}; {end}")
+        self.holder = holder
+        self.stopped = stopped
+
+
+class Election:
+    """One candidate."""
+
+    def __init__(
+        self, client: Client, lock: LockName, *, clock: Clock, chance: Random, terms: Terms | None = None
+    ) -> None:
+        self._terms = terms or Terms()
+        self._lock = LeaseLock(client, lock, clock=clock, duration=self._terms.duration)
+        self._name = lock
+        self._chance = chance
+        self._renewed_at = 0.0
+        self._leading = False
+
+    @property
+    def leading(self) -> bool:
+        """Whether work is allowed now."""
+        return self._leading
+
+    @property
+    def leader(self) -> str:
+        """Who led when we last looked."""
+        return self._lock.holder
+
+    async def lead(self, work: Work) -> None:
+        """Wait for the lease, then run `work` for as long as it is ours; return when the work does.
+
+        Raises:
+            LeadershipLost: the lease could not be kept; the work was cancelled.
+        """
+        await self._acquire()
+        self._leading = True
+        self._log.info("lease.acquired")
+        task = asyncio.get_running_loop().create_task(work(), name="leading")
+        keeper = asyncio.get_running_loop().create_task(self._keep(), name="lease")
+        try:
+            await asyncio.wait([task, keeper], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._leading = False
+            lost = keeper.done()
+            keeper.cancel()
+            stopped = await self._stop(task)
+            await asyncio.wait([keeper])
+            if stopped and not self._taken_over():
+                await self._release()
+        if stopped and not task.cancelled():
+            task.result()
+        if lost:
+            keeper.result()
+            self._log.error("lease.lost", holder=self.leader, stopped=stopped)
+            raise LeadershipLost(holder=self.leader, stopped=stopped)
+
+    async def _acquire(self) -> None:
+        while True:
+            if await self._attempt(within=self._terms.renew_within):
+                return
+            await asyncio.sleep(self._terms.retry * (1 + JITTER * self._chance.random()))
+
+    async def _keep(self) -> None:
+        """Renew the lease; return when that is no longer possible."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._terms.retry)
+            left = self._renewed_at + self._terms.renew_within - loop.time()
+            if left <= 0 or (not await self._attempt(within=left) and self._taken_over()):
+                return
+
+    async def _attempt(self, *, within: float) -> bool:
+        """Try once for the lease, and remember when we asked: it lasts from then."""
+        asked_at = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(within):
+                ours = await self._lock.take()
+        except (KubeError, TimeoutError) as error:
+            self._log.warning("lease.not_reached", error=str(error) or f"no answer within {within:g} s")
+            return False
+        if ours:
+            self._renewed_at = asked_at
+        return ours
+
+    def _taken_over(self) -> bool:
+        return self.leader not in {"", self._name.identity}
+
+    @property
+    def _log(self) -> structlog.stdlib.BoundLogger:
+        name = self._name
+        return log.bind(lease=f"{name.namespace}/{name.name}", identity=name.identity)
+
+    async def _stop(self, task: asyncio.Task[None]) -> bool:
+        """Cancel the work and wait for its end, but not beyond the lease's."""
+        task.cancel()
+        left = self._renewed_at + self._terms.duration - asyncio.get_running_loop().time()
+        await asyncio.wait([task], timeout=max(left, 0.0))
+        return task.done()
+
+    async def _release(self) -> None:
+        try:
+            async with asyncio.timeout(self._terms.retry):
+                await self._lock.release()
+        except (KubeError, TimeoutError) as error:
+            self._log.warning("lease.not_released", error=str(error))
+        else:
+            self._log.info("lease.released")

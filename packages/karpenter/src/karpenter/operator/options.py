@@ -1,0 +1,418 @@
+"""
+Settings: every knob of the operator, by the names its users know.
+
+A setting has one name, which is its flag (``--batch-max-duration``) and its environment
+variable (``BATCH_MAX_DURATION``); the flag wins. A value that cannot be read refuses to
+start, with one sentence that names the setting and what is allowed.
+
+Only reads text. What a setting does is decided where it is used.
+
+What the settings mean to the core: options of the solver, policy of the intake, rules of disruption.
+
+How much is done at a time: more on a machine with more cores.
+
+Every controller has a least and a most; between one core and sixty the number of objects that it works on at
+a time grows in a straight line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import yaml
+
+from karpenter.api.pod import TopologySpreadConstraint
+from karpenter.base.duration import DurationError, parse_duration
+from karpenter.core.disruption.churn import Payback
+from karpenter.core.disruption.disrupt import Rules
+from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.scheduling.problem import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+GATES: Final = MappingProxyType(
+    {
+        "ReservedCapacity": True,
+        "NodeRepair": False,
+        "SpotToSpotConsolidation": False,
+        "NodeOverlay": False,
+        "StaticCapacity": False,
+        "CapacityBuffer": False,
+    }
+)
+"""Feature gates and whether each is open by default."""
+
+
+class SettingError(ValueError):
+    """A setting that cannot be used; the text names it and what is allowed."""
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One knob."""
+
+    name: str
+    default: str
+    help: str
+    parse: Callable[[str], Any]
+    ours: bool = False
+    """Whether users of other operators of this name do not know it."""
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return self.name.upper().replace("-", "_")
+
+    @property
+    def field(self) -> str:
+        """The name in code."""
+        return self.name.replace("-", "_")
+
+
+def _choice(*allowed: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise SettingError(f"{text!r} is not one of {', '.join(repr(each) for each in allowed)}")
+        return text
+
+    return parse
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise SettingError(f"{text!r} is not true or false")
+    return text.lower() == "true"
+
+
+def _integer(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise SettingError(f"{text!r} is not a whole number") from None
+        if not low <= value <= high:
+            raise SettingError(f"{value} is not between {low} and {high}")
+        return value
+
+    return parse
+
+
+def _number(low: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise SettingError(f"{text!r} is not a number") from None
+        if not value >= low or value == float("inf"):
+            raise SettingError(f"{text} is not a number of {low:g} or more")
+        return value
+
+    return parse
+
+
+def _duration(text: str) -> timedelta:
+    try:
+        value = parse_duration(text)
+    except DurationError as error:
+        raise SettingError(str(error)) from None
+    if value < timedelta(0):
+        raise SettingError(f"{text!r} is negative")
+    return value
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def parse_gates(text: str) -> Mapping[str, bool]:
+    """Return the feature gates after ``Name=bool,Name=bool``; names nobody knows are left out."""
+    gates = dict(GATES)
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        if not equals or value.lower() not in {"true", "false"}:
+            raise SettingError(f"{part!r} is not Name=true or Name=false")
+        if name in gates:
+            gates[name] = value.lower() == "true"
+    return MappingProxyType(gates)
+
+
+def parse_scheduler_config(text: str) -> tuple[TopologySpreadConstraint, ...]:
+    """Return the default spread constraints of a scheduler configuration, YAML or JSON."""
+    if not text.strip():
+        return ()
+    try:
+        config = msgspec.convert(yaml.safe_load(text), _SchedulerConfig)
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise SettingError(" ".join(str(error).split())) from None
+    seen = set()
+    for number, each in enumerate(config.pod_topology_spread.default_constraints):
+        place = f"podTopologySpread.defaultConstraints[{number}]"
+        if each.max_skew <= 0:
+            raise SettingError(f"{place}.maxSkew: {each.max_skew} is not greater than 0")
+        if not each.topology_key:
+            raise SettingError(f"{place}.topologyKey: is required")
+        if each.when_unsatisfiable not in {"DoNotSchedule", "ScheduleAnyway"}:
+            raise SettingError(f"{place}.whenUnsatisfiable: is not DoNotSchedule or ScheduleAnyway")
+        if (each.topology_key, each.when_unsatisfiable) in seen:
+            raise SettingError(
+                f"{place}: states {each.topology_key} with {each.when_unsatisfiable} a second time"
+            )
+        seen.add((each.topology_key, each.when_unsatisfiable))
+    return tuple(
+        TopologySpreadConstraint(
+            max_skew=each.max_skew, topology_key=each.topology_key, when_unsatisfiable=each.when_unsatisfiable
+        )
+        for each in config.pod_topology_spread.default_constraints
+    )
+
+
+class _DefaultConstraint(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str
+
+
+class _PodTopologySpread(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    default_constraints: list[_DefaultConstraint] = []
+
+
+class _SchedulerConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    pod_topology_spread: _PodTopologySpread = msgspec.field(default_factory=_PodTopologySpread)
+
+
+_PORT: Final = _integer(0, 65535)
+
+SETTINGS: Final = (
+    Setting(
+        "karpenter-service",
+        "",
+        "accepted so that old charts work; nothing depends on the name of a Service",
+        str,
+    ),
+    Setting("metrics-port", "8080", "port of the Prometheus endpoint", _PORT),
+    Setting("health-probe-port", "8081", "port of /healthz and /readyz", _PORT),
+    Setting(
+        "kube-client-qps",
+        "200",
+        "requests per second to the API server; events may be as many beside them",
+        _number(0.001),
+    ),
+    Setting("kube-client-burst", "300", "requests in one burst to the API server", _integer(1, 10**6)),
+    Setting("enable-profiling", "false", "serve profiles beside the metrics", _boolean),
+    Setting(
+        "disable-controller-warmup",
+        "true",
+        "accepted, without effect: what is known of cluster and cloud is read when leadership was won, which"
+        " takes seconds, and is never older than that",
+        _boolean,
+    ),
+    Setting("disable-leader-election", "false", "run without a lease; for a single replica only", _boolean),
+    Setting(
+        "disable-cluster-state-observability",
+        "false",
+        "leave out metrics of single pods, nodes and pools, and metrics and events of conditions",
+        _boolean,
+    ),
+    Setting("leader-election-name", "karpenter-leader-election", "name of the Lease", str),
+    Setting("leader-election-namespace", "", "namespace of the Lease; empty means our own", str),
+    Setting(
+        "memory-limit",
+        "-1",
+        "bytes the process may use: from 90 % of them on memory is collected eagerly; -1 means no limit",
+        _integer(-1, 2**62),
+    ),
+    Setting(
+        "cpu-requests",
+        "1000",
+        "millicores the process was given: how many objects each controller works on at a time; 0 means 1000",
+        _integer(-(2**31), 2**31),
+    ),
+    Setting("log-level", "info", "debug, info or error", _choice("", "debug", "info", "error")),
+    Setting("log-output-paths", "stdout", "where logs go, comma separated", _paths),
+    Setting("log-error-output-paths", "stderr", "where faults of logging itself go, comma separated", _paths),
+    Setting("batch-max-duration", "10s", "longest wait for more pods before a decision", _duration),
+    Setting("batch-idle-duration", "1s", "wait without a new pod that ends a batch", _duration),
+    Setting(
+        "preference-policy",
+        "Respect",
+        "treat preferences as required until they fail",
+        _choice("Respect", "Ignore"),
+    ),
+    Setting(
+        "min-values-policy",
+        "Strict",
+        "refuse or lower minValues that cannot be met",
+        _choice("Strict", "BestEffort"),
+    ),
+    Setting("ignore-dra-requests", "true", "leave pods with resource claims alone", _boolean),
+    Setting("feature-gates", "", "Name=bool, comma separated", parse_gates),
+    Setting(
+        "scheduler-config",
+        "",
+        "YAML or JSON with podTopologySpread.defaultConstraints",
+        parse_scheduler_config,
+    ),
+    Setting(
+        "packing-policy",
+        "price",
+        "price: look for the cheapest machines; greedy: fill the fewest, first come first served",
+        _choice("price", "greedy"),
+        ours=True,
+    ),
+    Setting(
+        "consolidation-strategy",
+        "global",
+        "global: look for the best set of machines to remove; classic: the order and limits that users know",
+        _choice("global", "classic"),
+        ours=True,
+    ),
+    Setting(
+        "consolidation-payback",
+        "1h",
+        "time in which a saving must pay for the pods it moves; 0s does not ask",
+        _duration,
+        ours=True,
+    ),
+    Setting(
+        "eviction-price",
+        "0.001",
+        "what evicting an ordinary pod is taken to cost, in dollars",
+        _number(0.0),
+        ours=True,
+    ),
+    Setting(
+        "surge-before-evict",
+        "false",
+        "start the successors of single replicas, and of pods that may not be evicted, before they go",
+        _boolean,
+        ours=True,
+    ),
+    Setting(
+        "steer-scale-down",
+        "false",
+        "let workloads that shrink give up the pods on the emptiest machines first",
+        _boolean,
+        ours=True,
+    ),
+    Setting(
+        "flight-record",
+        "",
+        "file to write what is seen, decided and done to; empty means none",
+        str,
+        ours=True,
+    ),
+    Setting(
+        "flight-record-size",
+        "268435456",
+        "bytes after which a new flight record is begun; the one before is kept",
+        _integer(1, 2**50),
+        ours=True,
+    ),
+)
+"""Every setting, in the order in which they are documented."""
+
+_BY_NAME: Final = MappingProxyType({each.name: each for each in SETTINGS})
+
+
+class Settings:
+    """The values in force, as attributes named after the settings."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = dict(values)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def gate(self, name: str) -> bool:
+        """Return whether a feature gate is open."""
+        return bool(self.feature_gates[name])
+
+
+def parse_settings(
+    given: Mapping[str, str], environment: Mapping[str, str] = MappingProxyType({})
+) -> Settings:
+    """
+    Return the settings in force.
+
+    Raises:
+        SettingError: naming the setting, the value and what is allowed.
+    """
+    for name in given:
+        if name in GATES:
+            raise SettingError(f"{name} is a feature gate: give it as feature-gates={name}=true")
+        if name not in _BY_NAME:
+            raise SettingError(f"there is no setting {name!r}; the settings are {', '.join(_BY_NAME)}")
+    values = {}
+    for setting in SETTINGS:
+        text = given.get(setting.name, environment.get(setting.variable, setting.default))
+        try:
+            values[setting.field] = setting.parse(text)
+        except SettingError as error:
+            raise SettingError(f"setting {setting.name}: {error}") from None
+    return Settings(values)
+
+
+def rules_of(settings: Settings) -> Rules:
+    """Return what settings mean for disruption."""
+    return Rules(
+        strategy=settings.consolidation_strategy,
+        spot_to_spot=settings.gate("SpotToSpotConsolidation"),
+        static_capacity=settings.gate("StaticCapacity"),
+        surge=settings.surge_before_evict,
+        payback=Payback(
+            within=settings.consolidation_payback,
+            eviction_price=settings.eviction_price,
+            steered=settings.steer_scale_down,
+        ),
+    )
+
+
+def options_of(settings: Settings) -> Options:
+    """Return the solver's options that settings stand for."""
+    return Options(
+        preferences=settings.preference_policy,
+        min_values=settings.min_values_policy,
+        packing=settings.packing_policy,
+    )
+
+
+def policy_of(settings: Settings) -> Policy:
+    """Return what settings mean for the questions that are asked."""
+    return Policy(
+        overlays=settings.gate("NodeOverlay"),
+        buffers=settings.gate("CapacityBuffer"),
+        reserved_capacity=settings.gate("ReservedCapacity"),
+        ignore_device_claims=settings.ignore_dra_requests,
+        spread_defaults=settings.scheduler_config,
+    )
+
+
+_CORE: Final = 1000
+_MOST_CORES: Final = 60
+
+
+class Span(msgspec.Struct, frozen=True):
+    """The least and the most that a controller does at a time."""
+
+    least: int
+    most: int
+
+    def at(self, millicores: int) -> int:
+        """Return how many objects to work on at a time; nothing said about cores means one."""
+        cores = -(-(millicores if millicores > 0 else _CORE) // _CORE)
+        slope = (self.most - self.least) / (_MOST_CORES - 1)
+        return min(max(int(slope * (cores - 1)) + self.least, self.least), self.most)
+
+
+COMMON: Final = Span(10, 1000)
+TERMINATION: Final = Span(100, 5000)
+EVICTION: Final = Span(100, 5000)
+LIFECYCLE: Final = Span(1000, 5000)

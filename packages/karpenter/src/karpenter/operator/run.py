@@ -1,0 +1,272 @@
+"""
+The operator as a process: find the cluster, serve probes, wait to lead, lead, stop in order.
+
+A signal to stop ends the work first and gives the lease back after, so that a successor starts at once. A
+lease that is lost ends the process: what it knows is of a time when it led.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import SystemRandom
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from karpenter import __version__
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import NodePool
+from karpenter.base.ratelimiting import TokenBucket
+from karpenter.cloud.cloudprovider import Surroundings
+from karpenter.cloud.registry import find_provider
+from karpenter.kube.client import Client
+from karpenter.kube.errors import KubeError
+from karpenter.kube.http import HttpTransport
+from karpenter.kube.kubeconfig import find_cluster
+from karpenter.kube.leaderelection import Election, LockName
+from karpenter.operator.cluster_objects import Objects, server_version
+from karpenter.operator.http import Endpoints
+from karpenter.operator.operator import Operator, Parts
+from karpenter.telemetry.metrics import Metrics, runtime
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from random import Random
+
+    from karpenter.base.clock import Clock
+    from karpenter.kube.transport import Transport
+    from karpenter.operator.options import Settings
+
+log = structlog.stdlib.get_logger(__name__)
+
+_READY_FOR: Final = 10.0
+"""Seconds for which the answer to a readiness probe is believed."""
+
+_MEMORY_PERIOD: Final = 10.0
+_MEMORY_SHARE: Final = 0.9
+
+
+class Which(msgspec.Struct, frozen=True, kw_only=True):
+    """Which cluster and which cloud."""
+
+    provider: str = "kwok"
+    cluster: str = ""
+    """The name under which machines are tagged; a provider may have one of its own for those without."""
+
+    kubeconfig: str = ""
+    context: str = ""
+
+
+class Process:
+    """One replica of the operator, on any transport to any cluster."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        which: Which,
+        settings: Settings,
+        namespace: str,
+        clock: Clock,
+        chance: Random,
+        environ: Mapping[str, str],
+        threads: bool = True,
+        host: str | None = None,
+    ) -> None:
+        """`host` is the one address on which probes and metrics are served; without it, all are."""
+        self._which = which
+        self._settings = settings
+        self._clock = clock
+        self._chance = chance
+        self._environ = environ
+        self._threads = threads
+        bucket = TokenBucket(rate=settings.kube_client_qps, burst=settings.kube_client_burst)
+        self.client = Client(transport, chance=chance, bucket=bucket)
+        # Renewing a lease must not wait behind a thousand other requests.
+        self._lease_client = Client(transport, chance=chance)
+        self._namespace = settings.leader_election_namespace or namespace
+        self._idle_metrics = Metrics(clock=clock, process=True)
+        self._idle_metrics[runtime.LEADER].set(0.0, name=settings.leader_election_name)
+        self.operator: Operator | None = None
+        self.leads = asyncio.Event()
+        """Set when the operator has begun to work."""
+
+        self._asked: tuple[float, str] | None = None
+        self.endpoints = Endpoints(
+            ready=self._missing,
+            metrics=lambda: self.operator.metrics if self.operator is not None else self._idle_metrics,
+            health_port=settings.health_probe_port,
+            metrics_port=settings.metrics_port,
+            profiling=settings.enable_profiling,
+            host=host,
+        )
+
+    async def run(self) -> None:
+        """
+        Serve, wait to lead, and lead until cancelled.
+
+        Raises:
+            LeadershipLost: somebody else leads now; the process should start over.
+        """
+        log.info(
+            "operator.started",
+            version=__version__,
+            provider=self._which.provider,
+            cluster=self._which.cluster,
+        )
+        await self.endpoints.start()
+        try:
+            async with _watched_memory(self._settings.memory_limit, self._clock):
+                if self._settings.disable_leader_election:
+                    await self._work()
+                else:
+                    await self._lead()
+        finally:
+            await self.endpoints.stop()
+            log.info("operator.stopped")
+
+    async def _lead(self) -> None:
+        lock = LockName(
+            namespace=self._namespace,
+            name=self._settings.leader_election_name,
+            identity=f"{socket.gethostname()}_{self._chance.getrandbits(64):016x}",
+        )
+        election = Election(self._lease_client, lock, clock=self._clock, chance=self._chance)
+        await election.lead(self._work)
+
+    async def _work(self) -> None:
+        around = Surroundings(
+            clock=self._clock,
+            chance=self._chance,
+            cluster=self._which.cluster,
+            objects=Objects(self.client),
+            settings=self._environ,
+            version=lambda: server_version(self.client),
+        )
+        async with find_provider(self._which.provider)(around) as cloud:
+            parts = Parts(
+                client=self.client,
+                cloud=cloud,
+                settings=self._settings,
+                clock=self._clock,
+                chance=self._chance,
+                threads=self._threads,
+                process_metrics=True,
+            )
+            async with Operator(parts) as operator:
+                self.operator = operator
+                operator.metrics[runtime.LEADER].set(1.0, name=self._settings.leader_election_name)
+                self.leads.set()
+                log.info("operator.leads")
+                try:
+                    await asyncio.get_running_loop().create_future()  # until cancelled
+                finally:
+                    self.operator = None
+
+    async def _missing(self) -> str:
+        """Return why we could not work now; nothing if we could."""
+        operator = self.operator
+        if operator is not None and not operator.synced:
+            return "not everything in the cluster was seen yet"
+        now = self._clock.monotonic()
+        if self._asked is None or now - self._asked[0] > _READY_FOR:
+            self._asked = (now, await self._unserved())
+        return self._asked[1]
+
+    async def _unserved(self) -> str:
+        for kind in (NodePool, NodeClaim):
+            try:
+                async for _ in self.client.pages(kind, limit=1):
+                    break
+            except KubeError as error:
+                return f"{kind.kind} cannot be read: {error}"
+        return ""
+
+
+async def run(settings: Settings, which: Which, *, clock: Clock, environ: Mapping[str, str]) -> None:
+    """
+    Run the operator against the cluster that the environment points to, until a signal says stop.
+
+    Raises:
+        NotConfigured: there is no cluster to talk to.
+        UnknownProvider, BrokenProvider: there is no such cloud.
+        PortTaken: probes or metrics cannot be served.
+        LeadershipLost: the lease was lost.
+    """
+    find_provider(which.provider)
+    cluster = await find_cluster(
+        environ=environ, clock=clock, kubeconfig=which.kubeconfig, context=which.context
+    )
+    transport = HttpTransport(cluster.endpoint, cluster.credentials)
+    process = Process(
+        transport,
+        which=which,
+        settings=settings,
+        namespace=cluster.namespace,
+        clock=clock,
+        chance=SystemRandom(),
+        environ=environ,
+    )
+    task = asyncio.get_running_loop().create_task(process.run(), name="operator")
+    with _signals(task.cancel):
+        try:
+            await task
+        except asyncio.CancelledError:
+            log.info("operator.was_told_to_stop")
+        finally:
+            await transport.close()
+
+
+class _signals:  # noqa: N801  reads as what it does: with _signals(...)
+    """Calls `stop` on SIGTERM and SIGINT, once."""
+
+    def __init__(self, stop: Callable[[], object]) -> None:
+        self._stop = stop
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+
+    def __exit__(self, *_: object) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+@asynccontextmanager
+async def _watched_memory(limit: int, clock: Clock) -> AsyncIterator[None]:
+    """Collect garbage eagerly while the process is close to what it may use."""
+
+    async def watch() -> None:
+        while True:
+            used = resident()
+            if used > limit * _MEMORY_SHARE:
+                log.warning("memory.short", used=used, limit=limit)
+                gc.collect()
+            await clock.sleep(_MEMORY_PERIOD)
+
+    if limit <= 0:
+        yield
+        return
+    task = asyncio.get_running_loop().create_task(watch(), name="memory")
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def resident() -> int:
+    """Return the bytes of memory that the process holds; zero where nobody can tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,289 @@
+"""
+The lines of a record, and how they are spelled.
+
+    begun      a record begins here, with nothing known
+    seen       an object is there, as it is now           lost      and is there no longer
+    classified the same for a node class                  unclassified
+    sold       what can be bought, from here on; instance types are written once and then named by number
+    asked      a question to the core, with everything that it depends on and the state does not hold
+    answered   what came out of it
+    done       an effect that was carried out
+
+Two lines stand for one decision because others happen between them: it takes its time in a thread.
+
+Objects of the cluster as lines.
+
+What is written is what the operator holds, which is what decisions read and little more. Of annotations only
+those of Kubernetes and Karpenter are written: people put anything into theirs, and ``kubectl apply`` puts a
+copy of the whole object there, with whatever its environment holds.
+
+Catalogues as lines: every instance type once, and then by its number.
+
+Most of what is sold stays the same when something is sold out or a price changes, so a new catalogue costs a
+few types and a list of numbers.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+
+from karpenter.api.kinds import ALL_KINDS
+from karpenter.core.model.catalog import Catalog, InstanceType
+from karpenter.core.model.requirement import Requirement
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.state.cluster import Gone, Put
+from karpenter.core.state.view import NodeClass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from karpenter.api.meta import Resource
+    from karpenter.core.state.cluster import Event
+
+
+FORMAT: Final = 1
+"""Rises when a record of today could not be read any more."""
+
+
+class Begun(msgspec.Struct, frozen=True, kw_only=True, tag="begun", tag_field="line"):
+    """A record begins."""
+
+    format: int = FORMAT
+    version: str
+    """The version of the operator."""
+
+    at: datetime
+    serves: tuple[tuple[str, str], ...]
+    """Group and kind of the node classes that are the operator's."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True, tag="seen", tag_field="line"):
+    """An object is there."""
+
+    kind: str
+    object: msgspec.Raw
+
+
+class Lost(msgspec.Struct, frozen=True, kw_only=True, tag="lost", tag_field="line"):
+    """An object is there no longer; this is what was known of it last."""
+
+    kind: str
+    object: msgspec.Raw
+
+
+class Classified(msgspec.Struct, frozen=True, kw_only=True, tag="classified", tag_field="line"):
+    """A node class is there."""
+
+    node_class: NodeClass
+
+
+class Unclassified(msgspec.Struct, frozen=True, kw_only=True, tag="unclassified", tag_field="line"):
+    """A node class is there no longer."""
+
+    node_class: NodeClass
+
+
+class Sold(msgspec.Struct, frozen=True, kw_only=True, tag="sold", tag_field="line"):
+    """What can be bought."""
+
+    number: int
+    new: tuple[msgspec.Raw, ...] = ()
+    """Instance types that no line before has named; they are counted from the beginning of the record."""
+
+    types: tuple[int, ...]
+    by_pool: dict[str, tuple[int, ...]] = {}
+    rest: dict[str, Any] = {}
+    """The fields of the catalogue that are not types."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, tag="asked", tag_field="line"):
+    """A question."""
+
+    number: int
+    question: str
+    """The name of the function."""
+
+    now: datetime
+    catalog: int
+    marked: tuple[str, ...] = ()
+    """Claims that were about to go."""
+
+    given: dict[str, Any]
+    """Every other argument."""
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True, tag="answered", tag_field="line"):
+    """The answer to a question."""
+
+    number: int
+    cut: bool = False
+    """Whether the time ran out: how far it came then cannot be repeated."""
+
+    outcome: msgspec.Raw
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done", tag_field="line"):
+    """An effect that was carried out, as far as it tells people something."""
+
+    at: datetime
+    effect: str
+    about: str
+    because: str
+
+
+Line: TypeAlias = Begun | Seen | Lost | Classified | Unclassified | Sold | Asked | Answered | Done
+
+DECODER: Final = msgspec.json.Decoder(Line)
+
+
+KINDS: Final = {kind.name: kind.struct for kind in ALL_KINDS}
+"""What objects are read as, by kind."""
+
+_KEPT: Final = ("kubernetes.io", "karpenter.sh", "k8s.aws", "kwok.sh", "x-k8s.io")
+_COPIES: Final = "kubectl.kubernetes.io"
+
+_encode = msgspec.json.Encoder().encode
+
+
+def line_of(event: Event) -> Seen | Lost | Classified | Unclassified:
+    """Return the line that tells of an event."""
+    item, there = event.object, isinstance(event, Put)
+    if isinstance(item, NodeClass):
+        return Classified(node_class=item) if there else Unclassified(node_class=item)
+    raw = msgspec.Raw(_encode(_without_private(item)))
+    return Seen(kind=item.kind, object=raw) if there else Lost(kind=item.kind, object=raw)
+
+
+def event_of(line: Seen | Lost | Classified | Unclassified) -> Event:
+    """Return the event that a line tells of.
+
+    Raises:
+        KeyError: nobody knows the kind.
+        msgspec.DecodeError: it is no such object.
+    """
+    match line:
+        case Classified(node_class=found):
+            return Put(found)
+        case Unclassified(node_class=found):
+            return Gone(found)
+        case _:
+            item = msgspec.json.decode(line.object, type=KINDS[line.kind])
+            return Put(item) if isinstance(line, Seen) else Gone(item)
+
+
+def _without_private(item: Resource) -> Resource:
+    notes = item.metadata.annotations
+    kept = {key: value for key, value in notes.items() if _is_kept(key)}
+    if len(kept) == len(notes):
+        return item
+    return msgspec.structs.replace(item, metadata=msgspec.structs.replace(item.metadata, annotations=kept))
+
+
+def _is_kept(key: str) -> bool:
+    domain = key.partition("/")[0]
+    return domain != _COPIES and any(domain == each or domain.endswith(f".{each}") for each in _KEPT)
+
+
+_REST: Final = ("well_known", "restricted_domains", "reservation_label")
+
+
+class CatalogWriter:
+    """Tells which catalogue is in force, and knows which types were told before."""
+
+    def __init__(self) -> None:
+        self._catalog: Catalog | None = None
+        self._catalogs = 0
+        self._numbers: dict[bytes, int] = {}
+        self._known: dict[int, tuple[InstanceType, int]] = {}
+
+    @property
+    def number(self) -> int:
+        """The number of the catalogue in force."""
+        return self._catalogs
+
+    def line(self, catalog: Catalog) -> Sold | None:
+        """Return the line that is due before a question about a catalogue; None if it is in force."""
+        if catalog is self._catalog:
+            return None
+        self._catalog = catalog
+        self._catalogs += 1
+        new: list[msgspec.Raw] = []
+        types = self._number_all(catalog.types, new)
+        by_pool = {pool: self._number_all(kinds, new) for pool, kinds in catalog.by_pool.items()}
+        # What is sold no longer need not be held for its identity's sake.
+        current = {
+            *map(id, catalog.types),
+            *(id(kind) for kinds in catalog.by_pool.values() for kind in kinds),
+        }
+        self._known = {key: value for key, value in self._known.items() if key in current}
+        rest = {
+            name: sorted(value) if isinstance(value, frozenset) else value
+            for name in _REST
+            for value in (getattr(catalog, name),)
+        }
+        return Sold(number=self._catalogs, new=tuple(new), types=types, by_pool=by_pool, rest=rest)
+
+    def _number_all(self, kinds: Iterable[InstanceType], new: list[msgspec.Raw]) -> tuple[int, ...]:
+        return tuple(self._number(kind, new) for kind in kinds)
+
+    def _number(self, kind: InstanceType, new: list[msgspec.Raw]) -> int:
+        held = self._known.get(id(kind))
+        if held is not None:
+            return held[1]
+        text = msgspec.json.encode(kind, enc_hook=_plain)
+        digest = sha256(text).digest()
+        number = self._numbers.get(digest)
+        if number is None:
+            number = self._numbers[digest] = len(self._numbers)
+            new.append(msgspec.Raw(text))
+        self._known[id(kind)] = (kind, number)
+        return number
+
+
+class CatalogReader:
+    """Makes catalogues of lines."""
+
+    def __init__(self) -> None:
+        self._types: list[InstanceType] = []
+        self._catalogs: dict[int, Catalog] = {}
+
+    def read(self, line: Sold) -> None:
+        """Take in a catalogue.
+
+        Raises:
+            msgspec.DecodeError, IndexError: it is none.
+        """
+        self._types += [
+            msgspec.json.decode(each, type=InstanceType, dec_hook=_requirements) for each in line.new
+        ]
+        catalog = Catalog(
+            types=tuple(self._types[number] for number in line.types),
+            by_pool={pool: tuple(self._types[n] for n in numbers) for pool, numbers in line.by_pool.items()},
+            well_known=frozenset(line.rest["well_known"]),
+            restricted_domains=frozenset(line.rest["restricted_domains"]),
+            reservation_label=line.rest["reservation_label"],
+        )
+        self._catalogs = {line.number: catalog}
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._catalogs
+
+    def __getitem__(self, number: int) -> Catalog:
+        return self._catalogs[number]
+
+
+def _plain(value: Any) -> Any:
+    """Return what stands for a value that has no spelling of its own."""
+    if isinstance(value, Requirements):
+        return list(value)
+    mapping: Mapping[Any, Any] = value
+    return dict(mapping)
+
+
+def _requirements(kind: type, value: Any) -> Any:
+    assert kind is Requirements, kind
+    return Requirements({each["key"]: msgspec.convert(each, Requirement) for each in value})

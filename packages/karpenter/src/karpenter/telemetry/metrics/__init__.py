@@ -1,0 +1,56 @@
+"""
+Metrics: what is declared, what it is counted with, and what Prometheus reads.
+
+    from karpenter.telemetry.metrics import Metrics, nodes
+
+    metrics = Metrics(clock=clock)
+    metrics[nodes.CREATED].add(nodepool="default", zone="zone-1")
+    body = metrics.exposition()
+"""
+
+from karpenter.telemetry.metrics.metrics import CONTENT_TYPE, Metrics
+from karpenter.telemetry.metrics.store import (
+    Age,
+    Counter,
+    Declared,
+    Gauge,
+    Histogram,
+    ProviderLabels,
+    Summary,
+)
+from karpenter.telemetry.metrics.table import (
+    GROUPS,
+    METRICS,
+    claims,
+    conditions,
+    disruption,
+    nodepools,
+    nodes,
+    pods,
+    provider,
+    runtime,
+    scheduler,
+)
+
+__all__ = [
+    "CONTENT_TYPE",
+    "GROUPS",
+    "METRICS",
+    "Age",
+    "Counter",
+    "Declared",
+    "Gauge",
+    "Histogram",
+    "Metrics",
+    "ProviderLabels",
+    "Summary",
+    "claims",
+    "conditions",
+    "disruption",
+    "nodepools",
+    "nodes",
+    "pods",
+    "provider",
+    "runtime",
+    "scheduler",
+]

@@ -1,0 +1,141 @@
+"""
+Every metric of one operator, ready to be counted with and to be read by Prometheus.
+
+Nothing here is global: a simulation may run two operators in one process, and each has metrics of its own.
+Serving them over HTTP is the operator's business.
+"""
+
+import platform
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import generate_latest
+
+from karpenter import __version__
+from karpenter.base.clock import Clock
+from karpenter.telemetry.metrics.store import (
+    Age,
+    Counter,
+    Declared,
+    Gauge,
+    Histogram,
+    Instrument,
+    ProviderLabels,
+    Summary,
+    render,
+)
+from karpenter.telemetry.metrics.table import METRICS, runtime
+
+I_co = TypeVar("I_co", bound=Instrument, covariant=True)
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""What :meth:`Metrics.exposition` is to be served as."""
+
+_PROCESSORS: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+class UndeclaredMetric(LookupError):  # noqa: N818  says what is wrong
+    """Nobody told the registry of this metric."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no metric {name} here; hint: hand its declaration to Metrics(also=...)")
+        self.name = name
+
+
+class Metrics:
+    """One operator's instruments, by their declarations."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        labels: ProviderLabels | None = None,
+        also: Iterable[Declared[Instrument]] = (),
+        process: bool = False,
+    ) -> None:
+        """
+        Make an instrument for every metric of the table, and of a provider's own in `also`.
+
+        With `process`, what the operating system knows of this process is shown too.
+        """
+        self.labels = labels or ProviderLabels()
+        self._clock = clock
+        self._made: dict[str, tuple[Declared[Instrument], Instrument]] = {}
+        for declared in (*METRICS, *also):
+            self._declare(declared)
+        self._refreshers: list[Callable[[], Iterable[None] | None]] = []
+        self._process: CollectorRegistry | None = None
+        if process:
+            self._process = CollectorRegistry()
+            ProcessCollector(registry=self._process)
+        self[runtime.BUILD_INFO].set(
+            1.0,
+            version=__version__,
+            goversion=f"python{platform.python_version()}",
+            goarch=_PROCESSORS.get(platform.machine(), platform.machine()),
+            commit="",
+        )
+
+    def __getitem__(self, declared: Declared[I_co]) -> I_co:
+        """
+        Return the instrument of a metric.
+
+        Raises:
+            UndeclaredMetric: if it was not declared here.
+        """
+        found = self._made.get(declared.name)
+        if found is None or not isinstance(found[1], declared.instrument):
+            raise UndeclaredMetric(declared.name)
+        return found[1]
+
+    def before_reading(self, refresh: Callable[[], Iterable[None] | None]) -> None:
+        """
+        Call `refresh` before metrics are read, for what is cheaper to work out then than to keep.
+
+        One that has much to do yields now and then, so that others get a turn.
+        """
+        self._refreshers.append(refresh)
+
+    def refresh(self) -> None:
+        """Bring everything up to date that is worked out only when somebody reads."""
+        for _ in self._refreshed():
+            pass
+
+    def parts(self) -> Iterator[str]:
+        """Yield the text that Prometheus reads, piece by piece; metrics without series are left out."""
+        for _ in self._refreshed():
+            yield ""
+        for declared, instrument in self._made.values():
+            yield from render(declared, instrument)
+        if self._process is not None:
+            yield generate_latest(self._process).decode()
+
+    def exposition(self) -> bytes:
+        """Return the text that Prometheus reads."""
+        return "".join(self.parts()).encode()
+
+    def _refreshed(self) -> Iterator[None]:
+        for refresh in self._refreshers:
+            yield from refresh() or ()
+
+    def _declare(self, declared: Declared[Instrument]) -> None:
+        if declared.name in self._made:
+            raise ValueError(f"metric {declared.name} is declared twice")
+        instrument = self._make(declared)
+        for values in declared.seeds:
+            instrument.seed(values)
+        self._made[declared.name] = (declared, instrument)
+
+    def _make(self, declared: Declared[Instrument]) -> Instrument:
+        labels = self.labels.expand(declared.labels)
+        if issubclass(declared.instrument, Histogram):
+            return Histogram(declared.name, labels, buckets=declared.buckets)
+        if issubclass(declared.instrument, Summary):
+            monotonic = self._clock.monotonic
+            return Summary(declared.name, labels, quantiles=declared.quantiles, monotonic=monotonic)
+        if issubclass(declared.instrument, Age):
+            return Age(declared.name, labels, now=lambda: self._clock.now().timestamp())
+        if issubclass(declared.instrument, Counter):
+            return Counter(declared.name, labels)
+        return Gauge(declared.name, labels)

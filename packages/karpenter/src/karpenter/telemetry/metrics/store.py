@@ -1,0 +1,487 @@
+"""
+What metrics are counted with: counters, gauges, histograms, and summaries with quantiles.
+
+An instrument keeps plain numbers by the values of its labels, so that tens of thousands of series take little
+room, and hands out samples when Prometheus asks. It belongs to one event loop and takes no locks.
+
+    metrics[NODES_CREATED].add(nodepool="default", zone="zone-1")
+    metrics[PODS_STATE].publish(pod.uid, [(1.0, {"name": "web-1", ...})])   # and whatever it had before goes
+
+What a metric is: its name, its type, its labels, and what it means.
+
+A declaration is data. It can be listed, checked and written into the documentation without anything being
+measured; :mod:`.registry` turns it into an instrument that counts.
+
+Some labels depend on the cloud provider: every label that it knows of a node, or one for each of its kinds of
+node class. A declaration names these groups, and the registry puts the labels in.
+
+Metrics as Prometheus reads them: its text format, version 0.0.4.
+
+Written by hand because a cluster of 20,000 pods has that many series of 13 labels, and building and sorting a
+dictionary for each of them would stop the event loop for most of a second at every scrape.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice, repeat
+from operator import mul
+from types import MappingProxyType
+from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from karpenter.api.labels import WELL_KNOWN_LABELS
+
+WINDOW: Final = 600.0
+"""Seconds that a summary looks back, for its quantiles only: sums and counts are for ever."""
+
+MOST_OBSERVED: Final = 10_000
+"""Observations that a summary keeps per series; of more, the newest."""
+
+Values = tuple[str, ...]
+"""The values of a series' labels, in the order of their declaration."""
+
+
+class Sample(NamedTuple):
+    """One line of the exposition: a suffix to the name, the values of the labels, and a number."""
+
+    suffix: str
+    values: Values
+    value: float
+    last: str = ""
+    """The value of the label that only buckets and quantiles have."""
+
+
+class WrongLabels(TypeError):  # noqa: N818  says what is wrong
+    """A metric was given other labels than it has."""
+
+    def __init__(self, metric: str, expected: Sequence[str], given: Iterable[str]) -> None:
+        takes, got = ", ".join(expected) or "no labels", ", ".join(sorted(given)) or "none"
+        super().__init__(f"metric {metric} takes {takes}, not {got}")
+        self.metric = metric
+
+
+class Instrument(ABC):
+    """Numbers by label values."""
+
+    last_label: ClassVar[str] = ""
+    """The label that buckets or quantiles are told apart by."""
+
+    def __init__(self, name: str, labels: tuple[str, ...]) -> None:
+        self.name = name
+        self.labels = labels
+
+    @abstractmethod
+    def samples(self) -> Iterator[Sample]:
+        """Yield what there is to show."""
+
+    @abstractmethod
+    def seed(self, values: Values) -> None:
+        """Show a series from the start, at zero."""
+
+    def _key(self, given: Mapping[str, str]) -> Values:
+        if len(given) != len(self.labels):
+            raise WrongLabels(self.name, self.labels, given)
+        try:
+            return tuple([given[label] for label in self.labels])
+        except KeyError:
+            raise WrongLabels(self.name, self.labels, given) from None
+
+
+class Counter(Instrument):
+    """Counts up."""
+
+    def __init__(self, name: str, labels: tuple[str, ...]) -> None:
+        super().__init__(name, labels)
+        self._values: dict[Values, float] = {}
+
+    def add(self, amount: float = 1.0, /, **labels: str) -> None:
+        """Count `amount` more."""
+        if amount < 0:
+            raise ValueError(f"counter {self.name} cannot count down, by {amount}")
+        key = self._key(labels)
+        self._values[key] = self._values.get(key, 0.0) + amount
+
+    def value(self, **labels: str) -> float:
+        """Return how much was counted so far."""
+        return self._values.get(self._key(labels), 0.0)
+
+    def seed(self, values: Values) -> None:
+        """Show a series from the start, at zero."""
+        self._values.setdefault(values, 0.0)
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield one sample per series."""
+        for values, value in self._values.items():
+            yield Sample("", values, value)
+
+
+class Gauge(Instrument):
+    """Shows how things stand."""
+
+    def __init__(self, name: str, labels: tuple[str, ...]) -> None:
+        super().__init__(name, labels)
+        self._values: dict[Values, float] = {}
+        self._owned: dict[Hashable, tuple[Values, ...]] = {}
+
+    def set(self, value: float, /, **labels: str) -> None:
+        """Show `value` from now on."""
+        self._values[self._key(labels)] = value
+
+    def add(self, amount: float, /, **labels: str) -> None:
+        """Show so much more, or less, than before."""
+        key = self._key(labels)
+        self._values[key] = self._values.get(key, 0.0) + amount
+
+    def value(self, **labels: str) -> float | None:
+        """Return what is shown; None when nothing is."""
+        return self._values.get(self._key(labels))
+
+    def remove(self, **labels: str) -> None:
+        """Show nothing any longer."""
+        self._values.pop(self._key(labels), None)
+
+    def publish(self, owner: Hashable, rows: Iterable[tuple[float, Mapping[str, str]]]) -> None:
+        """Show these rows for `owner`, such as one node, in place of all that were shown for it before."""
+        shown = {self._key(labels): value for value, labels in rows}
+        for gone in self._owned.pop(owner, ()):
+            if gone not in shown:
+                self._values.pop(gone, None)
+        if shown:
+            self._owned[owner] = tuple(shown)
+            self._values.update(shown)
+
+    def retract(self, owner: Hashable) -> None:
+        """Show nothing for `owner` any longer."""
+        self.publish(owner, ())
+
+    def seed(self, values: Values) -> None:
+        """Show a series from the start, at zero."""
+        self._values.setdefault(values, 0.0)
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield one sample per series."""
+        for values, value in self._values.items():
+            yield Sample("", values, value)
+
+
+class Age(Gauge):
+    """Shows for how long things have been so: is told moments, and shows the seconds since then."""
+
+    def __init__(self, name: str, labels: tuple[str, ...], *, now: Callable[[], float]) -> None:
+        super().__init__(name, labels)
+        self._now = now
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield one sample per series: how long ago its moment was."""
+        now = self._now()
+        for values, moment in self._values.items():
+            yield Sample("", values, now - moment)
+
+
+class Histogram(Instrument):
+    """Counts observations in buckets."""
+
+    last_label = "le"
+
+    def __init__(self, name: str, labels: tuple[str, ...], *, buckets: tuple[float, ...]) -> None:
+        super().__init__(name, labels)
+        if list(buckets) != sorted(set(buckets)) or not buckets:
+            raise ValueError(f"the buckets of histogram {name} must be given, and rise")
+        self.buckets = buckets
+        self._counts: dict[Values, list[int]] = {}
+        self._sums: dict[Values, float] = {}
+
+    def observe(self, value: float, /, **labels: str) -> None:
+        """Count `value` in."""
+        key = self._key(labels)
+        self.seed(key)
+        self._counts[key][bisect_left(self.buckets, value)] += 1
+        self._sums[key] += value
+
+    def count(self, **labels: str) -> int:
+        """Return how many values were counted in."""
+        return sum(self._counts.get(self._key(labels), ()))
+
+    def seed(self, values: Values) -> None:
+        """Show a series from the start, without observations."""
+        if values not in self._counts:
+            self._counts[values] = [0] * (len(self.buckets) + 1)
+            self._sums[values] = 0.0
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the buckets of each series, each with what is in the ones before it, and sum and count."""
+        for values, counts in self._counts.items():
+            running = 0
+            for bound, count in zip((*self.buckets, math.inf), counts, strict=True):
+                running += count
+                yield Sample("_bucket", values, running, render_bound(bound))
+            yield Sample("_sum", values, self._sums[values])
+            yield Sample("_count", values, running)
+
+
+class _Window:
+    """The newest observations of one series, and all of them added up."""
+
+    __slots__ = ("count", "observed", "total")
+
+    def __init__(self, most: int) -> None:
+        self.observed: deque[tuple[float, float]] = deque(maxlen=most)
+        self.count = 0
+        self.total = 0.0
+
+
+class Summary(Instrument):
+    """
+    Shows quantiles over the last minutes.
+
+    Exact, by nearest rank, over what was observed in the window, or over the newest `MOST_OBSERVED` of it.
+    Quantiles of nothing are not a number, as Prometheus wants it.
+    """
+
+    last_label = "quantile"
+
+    def __init__(
+        self,
+        name: str,
+        labels: tuple[str, ...],
+        *,
+        quantiles: tuple[float, ...],
+        monotonic: Callable[[], float],
+        window: float = WINDOW,
+        most: int = MOST_OBSERVED,
+    ) -> None:
+        super().__init__(name, labels)
+        self.quantiles = quantiles
+        self._monotonic = monotonic
+        self._seconds = window
+        self._most = most
+        self._windows: dict[Values, _Window] = {}
+
+    def observe(self, value: float, /, **labels: str) -> None:
+        """Take `value` in."""
+        key = self._key(labels)
+        self.seed(key)
+        window = self._windows[key]
+        self._forget(window)
+        window.observed.append((self._monotonic(), value))
+        window.count += 1
+        window.total += value
+
+    def count(self, **labels: str) -> int:
+        """Return how many values were ever taken in."""
+        window = self._windows.get(self._key(labels))
+        return window.count if window else 0
+
+    def seed(self, values: Values) -> None:
+        """Show a series from the start, without observations."""
+        if values not in self._windows:
+            self._windows[values] = _Window(self._most)
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the quantiles of each series, and sum and count."""
+        for values, window in self._windows.items():
+            self._forget(window)
+            ranked = sorted(value for _, value in window.observed)
+            for quantile in self.quantiles:
+                yield Sample("", values, nearest_rank(ranked, quantile), f"{quantile:g}")
+            yield Sample("_sum", values, window.total)
+            yield Sample("_count", values, window.count)
+
+    def _forget(self, window: _Window) -> None:
+        oldest = self._monotonic() - self._seconds
+        while window.observed and window.observed[0][0] <= oldest:
+            window.observed.popleft()
+
+
+def nearest_rank(ranked: Sequence[float], quantile: float) -> float:
+    """Return the value of sorted values that so large a share of them does not exceed."""
+    if not ranked:
+        return math.nan
+    return ranked[max(0, math.ceil(quantile * len(ranked)) - 1)]
+
+
+def render_bound(bound: float) -> str:
+    """Return the upper end of a bucket as Prometheus spells it."""
+    return "+Inf" if bound == math.inf else f"{bound:g}"
+
+
+I_co = TypeVar("I_co", bound=Instrument, covariant=True)
+
+WELL_KNOWN: Final = "<well-known labels>"
+"""Stands for one label per well-known label of nodes."""
+
+NODE_CLASSES: Final = "<node class labels>"
+"""Stands for one label per kind of node class that the provider supports."""
+
+KINDS: Final[Mapping[type[Instrument], str]] = MappingProxyType(
+    {Counter: "counter", Gauge: "gauge", Age: "gauge", Histogram: "histogram", Summary: "summary"}
+)
+
+
+class Declared(msgspec.Struct, Generic[I_co], frozen=True, kw_only=True):
+    """One metric."""
+
+    name: str
+    instrument: type[I_co]
+    help: str
+    """What it measures, in one sentence."""
+
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    quantiles: tuple[float, ...] = ()
+    seeds: tuple[tuple[str, ...], ...] = ()
+    """Label values that are shown from the start, at zero."""
+
+    @property
+    def kind(self) -> str:
+        """counter, gauge, histogram or summary."""
+        return KINDS[self.instrument]
+
+    @property
+    def unlike_its_type(self) -> bool:
+        """Whether the name ends like that of another type; such names are kept for compatibility."""
+        ends_like_counter = self.name.endswith("_total") and self.kind != "counter"
+        ends_like_summary = self.name.endswith(("_count", "_sum", "_bucket"))
+        return ends_like_counter or ends_like_summary
+
+
+class ProviderLabels(msgspec.Struct, frozen=True, kw_only=True):
+    """The labels of metrics that depend on the provider."""
+
+    well_known: frozenset[str] = WELL_KNOWN_LABELS
+    """Label keys of nodes."""
+
+    node_classes: tuple[str, ...] = ()
+    """Label keys by which claims name their class, one for each kind of class."""
+
+    def expand(self, labels: Iterable[str]) -> tuple[str, ...]:
+        """Return the labels with the groups put in."""
+        groups = {
+            WELL_KNOWN: tuple(sorted({short_label(key) for key in self.well_known})),
+            NODE_CLASSES: tuple(full_label(key) for key in self.node_classes),
+        }
+        return tuple(each for label in labels for each in groups.get(label, (label,)))
+
+    def of_node(self, labels: Mapping[str, str]) -> dict[str, str]:
+        """Return the values of the well-known labels of a node; empty for those that it lacks."""
+        values = dict.fromkeys((short_label(key) for key in self.well_known), "")
+        for key in sorted(self.well_known & labels.keys()):
+            values[short_label(key)] = values[short_label(key)] or labels[key]
+        return values
+
+
+def short_label(key: str) -> str:
+    """Return what a node label is called on a metric: what is behind its domain, with underscores."""
+    return key.rpartition("/")[2].lower().replace("-", "_").replace(".", "_")
+
+
+def full_label(key: str) -> str:
+    """Return what a node label is called on a metric that keeps its domain."""
+    return key.translate(str.maketrans("./-", "___"))
+
+
+def counter(
+    name: str, meaning: str, *labels: str, seeds: tuple[tuple[str, ...], ...] = ()
+) -> Declared[Counter]:
+    """Declare something that is only ever counted up."""
+    return Declared(name=name, instrument=Counter, help=meaning, labels=labels, seeds=seeds)
+
+
+def gauge(name: str, meaning: str, *labels: str) -> Declared[Gauge]:
+    """Declare something that goes up and down."""
+    return Declared(name=name, instrument=Gauge, help=meaning, labels=labels)
+
+
+def age(name: str, meaning: str, *labels: str) -> Declared[Age]:
+    """Declare for how long something has been so."""
+    return Declared(name=name, instrument=Age, help=meaning, labels=labels)
+
+
+def histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...]) -> Declared[Histogram]:
+    """Declare something whose values are counted in buckets."""
+    return Declared(name=name, instrument=Histogram, help=meaning, labels=labels, buckets=buckets)
+
+
+def summary(name: str, meaning: str, *labels: str) -> Declared[Summary]:
+    """Declare something whose quantiles over the last minutes are shown."""
+    return Declared(name=name, instrument=Summary, help=meaning, labels=labels, quantiles=QUANTILES)
+
+
+def doubling(first: float, count: int) -> tuple[float, ...]:
+    """Return so many buckets, each twice as wide as the one before."""
+    return tuple(accumulate(repeat(2.0, count - 1), mul, initial=first))
+
+
+QUANTILES: Final = (0.0, 0.5, 0.9, 0.99, 1.0)
+
+# fmt: off
+DURATIONS: Final = (
+    .005, .01, .025, .05, .1, .15, .2, .25, .3, .35, .4, .45, .5, .6, .7, .8, .9, 1.0, 1.25, 1.5, 1.75, 2.0,
+    2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 120.0,
+    150.0, 300.0, 450.0, 600.0,
+)
+"""Seconds, for whatever happens to pods, to decisions and to claims."""
+# fmt: on
+
+CALLS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Seconds, for calls over the network: what every Prometheus client has by default."""
+
+TRANSITIONS: Final = doubling(0.5, 15)
+"""Seconds that a condition was in a state."""
+
+_MINUTE: Final = 60.0
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+
+LIFETIMES: Final = (
+    *(minutes * _MINUTE for minutes in (15, 30, 45)),
+    *(hours * _HOUR for hours in (1, 2, 4, 6, 8, 10, 12, 16, 20)),
+    *(days * _DAY for days in (1, 2, 3, 5, 10, 15, 20, 25, 30)),
+)
+"""Seconds that a node has lived."""
+
+
+PIECE = 1000
+"""Lines per piece of text, so that others get a turn between pieces."""
+
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
+_SPECIAL = frozenset('\\"\n')
+
+
+def render(declared: Declared[Instrument], instrument: Instrument) -> Iterator[str]:
+    """Yield the text of one metric, in pieces; nothing when it has no series."""
+    lines = _lines(declared.name, instrument)
+    first = next(lines, None)
+    if first is None:
+        return
+    yield f"# HELP {declared.name} {declared.help.translate(_HELP_ESCAPES)}\n"
+    yield f"# TYPE {declared.name} {declared.kind}\n{first}"
+    while piece := "".join(islice(lines, PIECE)):
+        yield piece
+
+
+def _lines(name: str, instrument: Instrument) -> Iterator[str]:
+    template = ",".join(f'{label}="%s"' for label in instrument.labels)
+    for sample in list(instrument.samples()):  # others may count while we are halfway through
+        labels = template % _escaped(sample.values)
+        if sample.last:
+            labels = f'{labels}{"," if labels else ""}{instrument.last_label}="{sample.last}"'
+        braced = f"{{{labels}}}" if labels else ""
+        yield f"{name}{sample.suffix}{braced} {_number(sample.value)}\n"
+
+
+def _escaped(values: tuple[str, ...]) -> tuple[str, ...]:
+    if _SPECIAL.isdisjoint("".join(values)):
+        return values
+    return tuple(value.translate(_ESCAPES) for value in values)
+
+
+def _number(value: float) -> str:
+    if math.isfinite(value):
+        return repr(float(value))
+    return "NaN" if math.isnan(value) else f"{value:+}".replace("inf", "Inf")

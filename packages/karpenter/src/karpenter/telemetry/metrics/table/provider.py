@@ -1,0 +1,24 @@
+"""Metrics of calls to the cloud provider."""
+
+from typing import Final
+
+from karpenter.telemetry.metrics.store import CALLS, counter, histogram
+
+DURATION: Final = histogram(
+    "karpenter_cloudprovider_duration_seconds",
+    "Seconds that a call to the provider takes.",
+    "controller",
+    "method",
+    "provider",
+    buckets=CALLS,
+)
+ERRORS: Final = counter(
+    "karpenter_cloudprovider_errors_total",
+    "Calls to the provider that ended in an error, by the sort of error.",
+    "controller",
+    "method",
+    "provider",
+    "error",
+)
+
+METRICS: Final = (DURATION, ERRORS)

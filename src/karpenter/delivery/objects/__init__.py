@@ -1,1 +1,0 @@
-"""The objects that make up an installation, one sort a module."""

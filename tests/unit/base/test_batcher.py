@@ -1,0 +1,94 @@
+"""A batch closes when new keys stop coming, or when it has been open long enough."""
+
+import asyncio
+
+import pytest
+
+from karpenter.base.batcher import Batcher, Window
+
+
+def later(batcher: Batcher[str], at: float, key: str) -> None:
+    """Trigger at a moment of virtual time."""
+    asyncio.get_running_loop().call_at(at, batcher.trigger, key)
+
+
+@pytest.mark.parametrize(
+    ("triggers", "expected", "closes"),
+    [
+        pytest.param([], (), 1.0, id="no trigger within the patience gives an empty batch"),
+        pytest.param([(0.4, "a")], ("a",), 1.4, id="one trigger waits the idle time for company"),
+        pytest.param([(0.0, "a"), (0.7, "b"), (1.4, "c")], ("a", "b", "c"), 2.4, id="new keys keep it open"),
+        pytest.param([(0.0, "a"), (0.7, "a")], ("a",), 1.0, id="a key that is in already does not"),
+        pytest.param([(0.0, "a"), (1.5, "b")], ("a",), 1.0, id="a late key has to take the next one"),
+        pytest.param(
+            [(n * 0.9, f"k{n}") for n in range(20)],
+            tuple(f"k{n}" for n in range(12)),
+            10.0,
+            id="a steady stream is cut at the longest window",
+        ),
+    ],
+)
+async def test_window(triggers: list[tuple[float, str]], expected: tuple[str, ...], closes: float) -> None:
+    """The idle timer restarts with each new key; the longest window ends it in any case."""
+    batcher = Batcher[str]()
+    for at, key in triggers:
+        later(batcher, at, key)
+
+    keys = await batcher.wait()
+
+    assert keys == expected
+    assert asyncio.get_running_loop().time() == pytest.approx(closes)
+
+
+async def test_a_batch_may_wait_for_its_first_key_for_ever() -> None:
+    """Without patience to lose, nothing wakes before a trigger comes."""
+    batcher = Batcher[str](Window(patience=None))
+    later(batcher, 86400.0, "a")
+
+    assert await batcher.wait() == ("a",)
+    assert asyncio.get_running_loop().time() == pytest.approx(86401.0)
+
+
+async def test_triggers_between_batches_open_the_next_window() -> None:
+    """What comes while a batch is being worked on is not lost."""
+    batcher = Batcher[str]()
+    batcher.trigger("a")
+    await batcher.wait()
+    await asyncio.sleep(5)
+    batcher.trigger("b")
+    batcher.trigger("a")
+
+    assert await batcher.wait() == ("b", "a")
+
+
+async def test_a_batch_starts_empty() -> None:
+    """Keys of one batch are not in the next."""
+    batcher = Batcher[str]()
+    batcher.trigger("a")
+    await batcher.wait()
+
+    assert await batcher.wait() == ()
+
+
+async def test_a_cancelled_wait_keeps_its_keys() -> None:
+    """Triggers survive a waiter that was cancelled."""
+    batcher = Batcher[str](Window(idle=1, longest=10))
+    batcher.trigger("a")
+    waiter = asyncio.create_task(batcher.wait())
+    await asyncio.sleep(0.5)
+    waiter.cancel()
+    await asyncio.wait([waiter])
+    batcher.trigger("b")
+
+    assert await batcher.wait() == ("a", "b")
+
+
+async def test_the_window_is_a_setting() -> None:
+    """Idle and longest come from the user's settings."""
+    batcher = Batcher[str](Window(idle=3, longest=4))
+    batcher.trigger("a")
+    later(batcher, 2.0, "b")
+
+    await batcher.wait()
+
+    assert asyncio.get_running_loop().time() == 4

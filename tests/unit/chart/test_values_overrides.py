@@ -1,0 +1,83 @@
+"""``--set`` and files of values: what they say, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from karpenter.chart.values import BadValue, default_values, lay_over, parse_set, put, values_of
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("replicas=1", [(["replicas"], 1)], id="a number"),
+        pytest.param("a=true,b=false,c=null", [(["a"], True), (["b"], False), (["c"], None)], id="words"),
+        pytest.param("a=1m", [(["a"], "1m")], id="text"),
+        pytest.param("a=007", [(["a"], "007")], id="a number that would lose its zeros"),
+        pytest.param("a=", [(["a"], "")], id="nothing"),
+        pytest.param("a=b=c", [(["a"], "b=c")], id="an equals sign in the value"),
+        pytest.param(r"a.b\.c/d=e", [(["a", "b.c/d"], "e")], id="a dot that is no step"),
+        pytest.param(r"a=b\,c", [(["a"], "b,c")], id="a comma that is no end"),
+        pytest.param("a={b,1}", [(["a"], ["b", 1])], id="a list"),
+        pytest.param("a={}", [(["a"], [])], id="an empty list"),
+        pytest.param("a[1].b=c", [(["a", 1, "b"], "c")], id="an item"),
+    ],
+)
+def test_what_set_says(text: str, expected: list[tuple[list[str | int], Any]]) -> None:
+    """Assignments are read as Helm reads them."""
+    assert parse_set(text) == expected
+
+
+@pytest.mark.parametrize("text", ["replicas", "=1", "a..b=1", "a[x]=1", "a]=1"])
+def test_what_set_cannot_say(text: str) -> None:
+    """What is no assignment is refused."""
+    with pytest.raises(BadValue):
+        parse_set(text)
+
+
+@pytest.mark.parametrize(
+    ("stated", "problem"),
+    [
+        pytest.param("replica=1", "the chart has no value replica; did you mean replicas", id="misspelt"),
+        pytest.param("settings.x=1", r"the chart has no value settings\.x", id="not there"),
+        pytest.param("replicas.x=1", r"no value replicas\.x", id="below a number"),
+        pytest.param("nodeSelector[0]=x", "no list with an item 0", id="an item of a mapping"),
+        pytest.param("imagePullSecrets[9999]=x", "no list with an item 9999", id="a list without end"),
+        pytest.param("imagePullSecrets.name=x", "no mapping to put name in", id="a name in a list"),
+        pytest.param("imagePullSecrets.a.b=x", "no mapping to find a in", id="a path through a list"),
+    ],
+)
+def test_what_the_chart_does_not_know(stated: str, problem: str) -> None:
+    """A name that the chart does not know is refused, with the one that was probably meant."""
+    with pytest.raises(BadValue, match=problem):
+        values_of([], [stated])
+
+
+def test_later_wins() -> None:
+    """Files lie over defaults, and what is set over both; null takes away; mappings are merged."""
+    files: list[dict[str, Any]] = [
+        {"replicas": 3, "nodeSelector": {"a": "b"}, "dnsPolicy": None},
+        {"logLevel": "debug"},
+    ]
+    values = values_of(files, ["replicas=4", "nodeSelector.c=d", "tolerations=null"])
+
+    assert (values["replicas"], values["logLevel"]) == (4, "debug")
+    assert values["nodeSelector"] == {"kubernetes.io/os": "linux", "a": "b", "c": "d"}
+    assert "dnsPolicy" not in values
+    assert "tolerations" not in values
+
+
+def test_files_are_checked_to_the_bottom() -> None:
+    """A name in a file that the chart does not know is refused, however deep."""
+    with pytest.raises(BadValue, match=r"settings\.featureGates\.magic"):
+        lay_over(default_values(), {"settings": {"featureGates": {"magic": True}}})
+
+
+def test_items_are_made_as_needed() -> None:
+    """A list grows to the item that is set."""
+    values = default_values()
+    put(values, ["controller", "env", 1, "name"], "B")
+
+    assert values["controller"]["env"] == [None, {"name": "B"}]

@@ -1,0 +1,237 @@
+"""Calls to AWS: in threads, page by page, with errors in our words."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from karpenter.cloud.aws.errors import Missing, NoAnswer, NotAllowed
+from karpenter.cloud.aws.operator import Assembled
+from karpenter.cloud.aws.sdk import LIMITS, READING, Aws, Called, NoRegion, find_region
+from karpenter.cloud.errors import CloudError, Throttled
+from karpenter_local.aws.faults import LoseAnswer, Refuse
+from karpenter_local.virtual import VirtualClock, run_virtual
+from tests.unit.cloud.aws.scripted import instrumented, virtually
+from tests.unit.cloud.aws.world import World, shared_world
+
+
+async def ask(world: World, operation: str, **parameters: Any) -> Any:
+    """Ask EC2 once."""
+    aws = Aws(world.clients)
+    try:
+        return await aws.ask("ec2", operation, **parameters)
+    finally:
+        aws.close()
+
+
+def test_an_answer_is_plain_data() -> None:
+    """What AWS answers comes back as dictionaries and lists."""
+    found = run_virtual(ask(shared_world(), "DescribeSubnets"))
+
+    assert set(shared_world().estate.subnets) <= {each["SubnetId"] for each in found["Subnets"]}
+
+
+def test_pages_are_followed() -> None:
+    """A list that comes in pages is returned whole."""
+
+    async def main() -> int:
+        aws = Aws(shared_world().clients)
+        found = await aws.every(
+            "ec2",
+            "DescribeInstanceTypeOfferings",
+            "InstanceTypeOfferings",
+            MaxResults=5,
+            LocationType="availability-zone",
+        )
+        aws.close()
+        return len(found)
+
+    before = len(shared_world().account.calls("DescribeInstanceTypeOfferings"))
+    count = run_virtual(main())
+
+    assert count > 30
+    assert len(shared_world().account.calls("DescribeInstanceTypeOfferings")) - before == -(-count // 5)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "said"),
+    [
+        pytest.param(
+            Refuse(code="UnauthorizedOperation", status=403),
+            NotAllowed,
+            "not allowed to call ec2:DescribeSubnets",
+            id="a permission that is missing is named",
+        ),
+        pytest.param(
+            Refuse(code="InvalidInstanceID.NotFound"), Missing, "NotFound", id="what is not there is missing"
+        ),
+        pytest.param(
+            Refuse(code="RequestLimitExceeded", status=503), Throttled, "slow down", id="throttling is told"
+        ),
+        pytest.param(LoseAnswer(), NoAnswer, "did not answer ec2:DescribeSubnets", id="silence is told"),
+    ],
+)
+def test_errors(fault: Any, kind: type[Exception], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes wrong is an error of ours, and names the action."""
+    monkeypatch.setattr("time.sleep", lambda _: None)  # the SDK waits between its attempts
+    world = World(types=("m5.large",))
+    world.account.faults.always("DescribeSubnets", fault)
+
+    with pytest.raises(kind, match=said):
+        run_virtual(ask(world, "DescribeSubnets"))
+
+
+def test_calls_wait_for_their_turn() -> None:
+    """More calls than EC2 takes at once are spread out, at the rate that it takes."""
+
+    async def main() -> float:
+        aws = Aws(shared_world().clients)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for _ in range(int(READING[1]) + 20):
+            await aws._bucket("DescribeSubnets").take()
+        aws.close()
+        return loop.time() - began
+
+    assert run_virtual(main()) == pytest.approx(20 / READING[0])
+
+
+def test_mutating_calls_have_buckets_of_their_own() -> None:
+    """Launches are not held up by looking, nor the reverse."""
+    aws = Aws(shared_world().clients)
+
+    assert aws._bucket("CreateFleet") is aws._bucket("CreateLaunchTemplate")
+    assert aws._bucket("CreateFleet") is not aws._bucket("DescribeInstances")
+    assert {rate for rate, _ in LIMITS.values()} == {2.0, 5.0, 10.0}
+    aws.close()
+
+
+class Session:
+    """A session of the SDK that knows a region, or not."""
+
+    def __init__(self, region: str | None) -> None:
+        self.region_name = region
+
+
+def test_the_region_that_is_set() -> None:
+    """The SDK's own region comes first."""
+    assert find_region(Session("eu-west-1")) == "eu-west-1"  # type: ignore[arg-type]  # all that is asked of it
+
+
+def test_the_region_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What EKS tells a pod counts, although the SDK does not read it."""
+    monkeypatch.setenv("AWS_REGION", "eu-west-2")
+
+    assert find_region(Session(None)) == "eu-west-2"  # type: ignore[arg-type]  # as above
+
+
+def test_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody knows the region, one sentence says so."""
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.setattr("karpenter.cloud.aws.sdk._region_of_this_machine", lambda: None)
+
+    with pytest.raises(NoRegion, match="hint: set AWS_REGION"):
+        find_region(Session(None))  # type: ignore[arg-type]  # as above
+
+
+def noted(world: World, operation: str = "DescribeSubnets") -> list[Called]:
+    """Return what is noted of one call."""
+    found: list[Called] = []
+
+    async def work(made: Assembled) -> None:
+        made.aws.note = found.append
+        with suppress(CloudError):
+            await made.aws.ask("ec2", operation)
+
+    world.run(work)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [
+        pytest.param(None, "200", id="an answer"),
+        pytest.param(Refuse(code="InvalidParameterValue", status=400), "400", id="a refusal"),
+        pytest.param(Refuse(code="UnauthorizedOperation", status=403), "403", id="a denial"),
+    ],
+)
+def test_every_call_is_noted(fault: Refuse | None, status: str) -> None:
+    """With the status of its answer, under the names that dashboards know."""
+    world = shared_world()
+    if fault is not None:
+        world.account.faults.next("DescribeSubnets", fault)
+    (called,) = noted(world)
+
+    assert (called.service, called.action, called.code, called.retries) == (
+        "EC2",
+        "DescribeSubnets",
+        status,
+        0,
+    )
+    assert called.seconds >= called.attempts[0].seconds > 0
+
+
+def test_every_attempt_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the SDK sends again is one call with several attempts, and all of them are shown."""
+    monkeypatch.setattr("time.sleep", lambda _: None)  # the SDK waits between its attempts
+    world = World(types=("m5.large",))
+    world.account.faults.next("DescribeSubnets", Refuse(code="InternalError", status=500), LoseAnswer())
+    (called,) = noted(world)
+
+    async def shown(clock: VirtualClock) -> str:
+        meters, metrics = instrumented(clock)
+        meters.note_call(called)
+        return metrics.exposition().decode()
+
+    assert [each.code for each in called.attempts] == ["500", "0", "200"]
+    assert (called.code, called.retries) == ("200", 2)
+    text = virtually(shown)
+    what = 'service="EC2",action="DescribeSubnets"'
+    assert f'aws_sdk_go_request_total{{{what},code="200"}} 1' in text
+    assert f'aws_sdk_go_request_retry_count_sum{{{what},code="200"}} 2' in text
+    assert f'aws_sdk_go_request_duration_seconds_count{{{what},code="200"}} 1' in text
+    for code in ("500", "0", "200"):
+        assert f'aws_sdk_go_request_attempt_total{{{what},code="{code}"}} 1' in text
+        assert f'aws_sdk_go_request_attempt_duration_seconds_count{{{what},code="{code}"}} 1' in text
+
+
+def test_calls_that_others_make_for_us_are_noted() -> None:
+    """What is asked page by page is noted page by page."""
+    found: list[Called] = []
+
+    async def work(made: Assembled) -> None:
+        made.aws.note = found.append
+        await made.shop.refresh()
+
+    shared_world().run(work)
+
+    assert {each.action for each in found} == {"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"}
+
+
+@pytest.mark.parametrize("fault", [None, Refuse(code="AWS.SimpleQueueService.NonExistentQueue")])
+async def test_listening_is_answered_as_asking_is(fault: Refuse | None) -> None:
+    """With what there is, or with an error."""
+    world = shared_world()
+    aws = Aws(world.clients)
+    if fault is not None:
+        world.account.faults.next("DescribeSubnets", fault)
+    try:
+        answer = await aws.listen("ec2", "DescribeSubnets")
+    except Missing:
+        assert fault is not None
+    else:
+        assert answer["Subnets"]
+    finally:
+        aws.close()
+
+
+async def test_whoever_stops_listening_leaves_nothing_behind() -> None:
+    """The answer comes to nobody, and that is all."""
+    aws = Aws(shared_world().clients)
+    task = asyncio.ensure_future(aws.listen("ec2", "DescribeSubnets"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    aws.close()

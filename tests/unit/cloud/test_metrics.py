@@ -1,0 +1,76 @@
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+import structlog
+
+from karpenter.cloud.cloudprovider import CloudProvider
+from karpenter.cloud.errors import CloudError, MachineNotFound, Throttled
+from karpenter.cloud.kwok import Behaviour, Fail
+from karpenter.cloud.metrics import MeasuredProvider
+from karpenter.telemetry.metrics import Metrics, provider
+from karpenter_local.virtual import VirtualClock, run_virtual
+from tests.unit.cloud.kwok.world import POOL, World, claim
+
+CALLS: list[tuple[str, Callable[[CloudProvider], Awaitable[object]]]] = [
+    ("Create", lambda cloud: cloud.launch(claim())),
+    ("Delete", lambda cloud: cloud.terminate("kwok://gone")),
+    ("Get", lambda cloud: cloud.get("kwok://gone")),
+    ("List", lambda cloud: cloud.list()),
+    ("GetInstanceTypes", lambda cloud: cloud.catalog(POOL)),
+    ("IsDrifted", lambda cloud: cloud.drift(claim())),
+]
+
+
+@pytest.mark.parametrize(("method", "call"), CALLS, ids=[name for name, _ in CALLS])
+def test_calls_are_timed_and_errors_counted(
+    method: str, call: Callable[[CloudProvider], Awaitable[object]]
+) -> None:
+    """Each call is observed under the name that dashboards know, and an error under its own."""
+
+    async def measure() -> tuple[int, float]:
+        world = World(behaviour=Behaviour(call=2.0, launch=2.0))
+        metrics = Metrics(clock=VirtualClock())
+        measured = MeasuredProvider(world.provider, metrics=metrics, clock=VirtualClock())
+        labels = {"controller": "nodeclaim.lifecycle", "method": method, "provider": "kwok"}
+        context = structlog.contextvars.bound_contextvars(controller="nodeclaim.lifecycle")
+        with context, suppress(MachineNotFound):
+            await call(measured)
+        await world.cloud.close()
+        errors = metrics[provider.ERRORS].value(**labels, error="NodeClaimNotFoundError")
+        return metrics[provider.DURATION].count(**labels), errors
+
+    fails = method in {"Delete", "Get", "IsDrifted"}
+    assert run_virtual(measure()) == (1, float(fails))
+
+
+def test_an_error_without_a_name() -> None:
+    """Errors that dashboards have no name for are counted without one, and reach the caller."""
+
+    async def measure() -> tuple[float, CloudError]:
+        world = World()
+        world.control.next("list", Fail(Throttled()))
+        metrics = Metrics(clock=VirtualClock())
+        measured = MeasuredProvider(world.provider, metrics=metrics, clock=VirtualClock())
+        with pytest.raises(Throttled) as caught:
+            await measured.list()
+        count = metrics[provider.ERRORS].value(controller="", method="List", provider="kwok", error="")
+        return count, caught.value
+
+    count, error = run_virtual(measure())
+    assert (count, type(error)) == (1.0, Throttled)
+
+
+def test_the_rest_is_passed_on() -> None:
+    """Name, classes and repair policies are those of the provider itself."""
+
+    async def both() -> tuple[CloudProvider, CloudProvider]:
+        inner = World().provider
+        return inner, MeasuredProvider(inner, metrics=Metrics(clock=VirtualClock()), clock=VirtualClock())
+
+    inner, measured = run_virtual(both())
+    assert (measured.name, measured.node_classes, measured.repair_policies) == (
+        inner.name,
+        inner.node_classes,
+        inner.repair_policies,
+    )

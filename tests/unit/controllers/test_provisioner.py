@@ -1,0 +1,214 @@
+"""The provisioner: who triggers it, when it decides, and what it does about a decision."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from karpenter.base.batcher import Window
+from karpenter.base.tasks import Supervisor
+from karpenter.controllers.controller import Inline
+from karpenter.controllers.provisioner import Provisioner
+from karpenter.core.effects import Announce, CreateClaim
+from karpenter.core.model.catalog import Catalog
+from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.scheduling.problem import Options
+from karpenter.core.state.cluster import Gone, Put
+from karpenter.kube.errors import Unreachable
+from karpenter.kube.transport import Request
+from karpenter.telemetry.metrics import Metrics, scheduler
+from karpenter_local.testing.builders import RESERVATION, instance_type
+from karpenter_local.virtual import VirtualClock, run_virtual
+from tests.unit.controllers.shell import CLASS, Shell
+from tests.unit.core.lifecycle.objects import claim, complete, launched, node, pod, pool
+from tests.unit.core.provisioning.test_provisioner_demand import waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+MARKET = Catalog(types=(instance_type("small", cpu=2),), well_known=frozenset({RESERVATION}))
+ASKS: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]}
+CLOSED = {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}
+
+
+class Shop:
+    """Sells small machines."""
+
+    async def of(self, pools: Any) -> Catalog:
+        """Return what is sold."""
+        del pools
+        return MARKET
+
+
+class Stage(Shell):
+    """A provisioner and its surroundings."""
+
+    def __init__(self, *objects: Any) -> None:
+        super().__init__(CLASS)
+        self.time = VirtualClock()
+        self.metrics = Metrics(clock=self.time)
+        self.provisioner = Provisioner(
+            store=self.store,
+            performer=self.performer,
+            catalogs=Shop(),  # type: ignore[arg-type]
+            worker=Inline(),
+            clock=self.time,
+            metrics=self.metrics,
+            options=Options(),
+            policy=Policy(),
+            window=Window(idle=1.0, longest=10.0),
+            deciding=asyncio.Lock(),
+        )
+        self.decided: list[tuple[float, int]] = []
+        self.provisioner.subscribe(
+            lambda decision: self.decided.append((self.time.monotonic(), decision.considered))
+        )
+        self.store.complete = True
+        self.store.subscribe(self.provisioner.hear)
+        self.put(*objects)
+
+    @property
+    def created(self) -> int:
+        """How many claims were created."""
+        return sum(isinstance(each, CreateClaim) for each in self.performer.effects)
+
+
+def play(test: Callable[[Stage], Awaitable[None]], *objects: Any) -> Stage:
+    """Let a provisioner run while something happens."""
+
+    async def main() -> Stage:
+        stage = Stage(*objects)
+        async with Supervisor(chance=Random(1)) as supervisor:  # noqa: S311  jitter
+            supervisor.start("provisioner", stage.provisioner.run)
+            supervisor.start("remind", stage.provisioner.remind)
+            await test(stage)
+        return stage
+
+    return run_virtual(main())
+
+
+async def _wait(stage: Stage) -> None:
+    del stage
+    await asyncio.sleep(5)
+
+
+def test_a_waiting_pod_gets_a_claim() -> None:
+    """After a second without another pod one decision is made, its claim is created, and the pod is told."""
+    stage = play(_wait, pool(Ready="True"), waiting(**ASKS))
+
+    assert stage.decided == [(1.0, 1)]
+    assert stage.created == 1
+    told = [each.reason for each in stage.performer.effects if isinstance(each, Announce)]
+    assert told == ["Nominated"]
+    assert stage.metrics[scheduler.SCHEDULING_DURATION].count(controller="provisioner") == 1
+    assert stage.provisioner.search is None
+
+
+def test_wishes_that_hinder_consolidation_are_told_once() -> None:
+    """A pod that would rather be spread is told of at its first decision, and not at the ones after it."""
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+
+    async def happens(stage: Stage) -> None:
+        del stage
+        await asyncio.sleep(25)
+
+    with capture_logs() as logs:
+        play(happens, waiting(topologySpreadConstraints=[spread], **ASKS))
+
+    told = [each for each in logs if each["event"] == "pods.hard_to_consolidate"]
+    assert [(each["count"], each["because"]) for each in told] == [(1, "they would rather be spread")]
+
+
+def test_a_claim_without_a_machine_holds_up_the_next_decision() -> None:
+    """Until every claim has its machine nothing is decided; then what waits is looked at again."""
+
+    async def happens(stage: Stage) -> None:
+        await asyncio.sleep(5)
+        assert stage.decided == []
+        stage.put(launched())
+        await asyncio.sleep(3)
+
+    stage = play(happens, pool(Ready="True"), claim(), waiting(**ASKS))
+    assert len(stage.decided) == 1
+
+
+def test_whatever_still_waits_is_looked_at_again() -> None:
+    """A pod without a place is looked at every ten seconds, until it is gone."""
+
+    async def happens(stage: Stage) -> None:
+        await asyncio.sleep(25)
+        assert len(stage.decided) == 3
+        stage.drop(waiting(**ASKS))
+        await asyncio.sleep(30)
+
+    stage = play(happens, waiting(**ASKS))
+    assert len(stage.decided) == 3
+    assert stage.created == 0
+
+
+@pytest.mark.parametrize(
+    ("item", "triggers"),
+    [
+        pytest.param(waiting(**ASKS), True, id="a pod that found no node"),
+        pytest.param(pod(), False, id="a pod that runs"),
+        pytest.param(node(spec=CLOSED), True, id="a node that leaves"),
+        pytest.param(node(), False, id="a node that stays"),
+        pytest.param(pool(), False, id="a pool, while nobody waits"),
+        pytest.param(complete(), False, id="a claim"),
+    ],
+)
+def test_who_triggers(item: Any, triggers: bool) -> None:
+    """Pods that wait and nodes that leave ask for a decision."""
+    assert bool(play(_wait, item).decided) == triggers
+
+
+def test_a_new_pool_is_a_reason_to_look_again() -> None:
+    """Where somebody waits, a pool that comes is tried at once."""
+
+    async def happens(stage: Stage) -> None:
+        await asyncio.sleep(3)
+        stage.store.apply(Put(pool(Ready="True")))
+        await asyncio.sleep(2)
+
+    assert play(happens, waiting(**ASKS)).created == 1
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        pytest.param(lambda: Gone(pool()), id="the pool is gone"),
+        pytest.param(
+            lambda: Put(pool(Ready="True", meta={"deletionTimestamp": "2026-01-01T00:00:00Z"})),
+            id="the pool is being deleted",
+        ),
+        pytest.param(
+            lambda: Put(pool(Ready="True", spec={"limits": {"nodes": "-1"}})), id="a limit is passed"
+        ),
+    ],
+)
+def test_what_has_changed_since_the_decision(meanwhile: Callable[[], Any]) -> None:
+    """A claim is created only if its pool is still there and within its limits."""
+
+    async def happens(stage: Stage) -> None:
+        stage.provisioner.subscribe(lambda _: stage.store.apply(meanwhile()))
+        await asyncio.sleep(3)
+
+    assert play(happens, pool(Ready="True"), waiting(**ASKS)).created == 0
+
+
+def test_a_claim_that_cannot_be_created_is_tried_again() -> None:
+    """A failure of the API server is no end: the pod asks again."""
+
+    async def happens(stage: Stage) -> None:
+        await asyncio.sleep(0.5)
+        stage.performer.error = Unreachable("no", request=Request(method="POST", path="/"))
+        await asyncio.sleep(3)
+        assert stage.created == 0
+        stage.performer.error = None
+        await asyncio.sleep(10)
+
+    assert play(happens, pool(Ready="True"), waiting(**ASKS)).created == 1

@@ -1,0 +1,73 @@
+"""Whether a saving is worth the trouble."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from karpenter.core.disruption.churn import Past, Payback, remember, undoes
+from karpenter.core.disruption.disrupt import Rules
+from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
+
+SHRINKABLE = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))
+
+
+def test_a_saving_that_pays_is_made() -> None:
+    """By default a saving has an hour to pay for the pods it moves."""
+    (command,) = decided(SHRINKABLE).commands
+
+    assert command.candidates == ("node-1",)
+
+
+def test_a_saving_that_does_not_pay_is_left_alone() -> None:
+    """When evicting a pod is dear, a machine stays although something cheaper would do."""
+    verdict = decided(SHRINKABLE, payback=Payback(eviction_price=10.0))
+
+    assert held(verdict) == {"node-1": "NoPayback"}
+
+
+def test_payback_can_be_switched_off() -> None:
+    """A payback time of zero does not ask."""
+    verdict = decided(SHRINKABLE, payback=Payback(eviction_price=10.0, within=timedelta(0)))
+
+    assert len(verdict.commands) == 1
+
+
+def test_both_machines_are_paid_while_one_starts() -> None:
+    """The price of a command counts every replacement for its start-up time."""
+    (command,) = decided(SHRINKABLE).commands
+    payback = Payback(eviction_price=0.0, start_up=timedelta(minutes=30))
+
+    assert payback.price(command, []) == 0.5 * command.hourly_after
+
+
+def _undoing() -> Past:
+    return Past(
+        when=NOW - timedelta(minutes=10),
+        removed=frozenset({("small", "zone-1", "on-demand")}),
+        added=frozenset({("xlarge", "zone-1", "on-demand")}),
+        workloads=frozenset({"default/ReplicaSet/web"}),
+    )
+
+
+def test_a_command_that_would_undo_another_is_refused() -> None:
+    """Small to large to small again, for the same workload and within the hour, is a loop."""
+    verdict = decided(SHRINKABLE, past=(_undoing(),))
+
+    assert held(verdict) == {"node-1": "WouldUndo"}
+
+
+def test_an_old_command_may_be_undone() -> None:
+    """After the hour the world may have changed."""
+    verdict = decided(SHRINKABLE, past=(_undoing(),), no_return=timedelta(minutes=5))
+
+    assert len(verdict.commands) == 1
+
+
+def test_what_was_done_is_remembered() -> None:
+    """A command that was carried out is recognised when the next one would undo it."""
+    (command,) = decided(SHRINKABLE).commands
+    past = remember(command, [], NOW)
+
+    assert past.added == {("small", "zone-1", "on-demand")}
+    assert past.removed == frozenset()
+    assert not undoes(command, [], [past], NOW, within=Rules().no_return)

@@ -1,0 +1,292 @@
+"""One pass of disruption: which machines go, and what holds the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from karpenter.api.capacitybuffer import CapacityBuffer, CapacityBufferSpec, PodTemplateReference
+from karpenter.api.labels import INSTANCE_TYPE, NODES, POD_DELETION_COST
+from karpenter.api.meta import ObjectMeta
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import Budget, PoolRequirement
+from karpenter.api.pod import PodTemplate, PodTemplateSpec
+from karpenter.core.disruption.consolidation import PoolTotals, balance
+from karpenter.core.disruption.cost import eviction_cost, price_of
+from karpenter.core.disruption.disrupt import UNEXPLAINED, expired
+from karpenter.core.model.catalog import Catalog
+from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.state.statenode import state_nodes
+from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, kind, machine, pod, pool
+
+if TYPE_CHECKING:
+    from karpenter.api.nodepool import NodePool
+
+
+def test_expired_machines_go_in_any_case() -> None:
+    """A machine that is too old goes whatever budgets say."""
+    view = cluster(
+        pool(budgets=(Budget(nodes="0"),)),
+        machine("old", expires="24h"),
+        machine("young"),
+        pod("web-0", "old"),
+    )
+
+    (command,) = expired(view, MARKET, NOW)
+
+    assert (command.reason, command.candidates, command.pods_moved) == ("Expired", ("old",), 1)
+
+
+def test_a_leaving_machine_does_not_expire_again() -> None:
+    """What is being deleted already is not part of another command."""
+    node, claim = machine("old", expires="24h")
+    assert isinstance(claim, NodeClaim)
+    leaving = msgspec.structs.replace(
+        claim, metadata=msgspec.structs.replace(claim.metadata, deletion_timestamp=NOW)
+    )
+
+    assert expired(cluster(pool(), [node, leaving]), MARKET, NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("cost", "priority", "expected"),
+    [
+        pytest.param(None, None, 1.0, id="an ordinary pod"),
+        pytest.param("2147483647", None, 10.0, id="the dearest pod"),
+        pytest.param("-2147483647", None, -10.0, id="the cheapest pod"),
+        pytest.param(None, 2000001000, 10.0, id="a node-critical pod"),
+        pytest.param("soon", None, 1.0, id="a cost that is no number is ignored"),
+    ],
+)
+def test_eviction_cost(cost: str | None, priority: int | None, expected: float) -> None:
+    """Deletion cost and priority make a pod dearer to evict, within bounds."""
+    found = pod("web-0", annotations={POD_DELETION_COST: cost} if cost else {})
+    found = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, priority=priority))
+
+    assert eviction_cost(found) == expected
+
+
+def test_a_machine_without_price_is_kept() -> None:
+    """What nobody has a price for is never consolidated."""
+    view = cluster(pool(), machine("node-1", "xlarge", zone="zone-9"), pod("web-0", "node-1"))
+    (node,) = state_nodes(view)
+
+    assert price_of(node, MARKET) is None
+    assert decided(view, static_capacity=True).commands[0].reason == "Drifted"
+
+
+def test_a_machine_without_capacity_type_has_no_price_to_compare() -> None:
+    """A node that does not say how it was bought is kept."""
+    view = cluster(pool(ways=()), machine("node-1", "xlarge", bought=""), pod("web-0", "node-1"))
+
+    assert held(decided(view)) == {"node-1": "Unpriced"}
+
+
+def test_spot_machines_merge_into_one_spot_machine() -> None:
+    """Several spot machines become one, with the gate, whatever the number of cheaper types."""
+    view = cluster(
+        pool(ways=("spot",)),
+        *(machine(f"node-{n}", "large", bought="spot") for n in range(2)),
+        *(pod(f"web-{n}", f"node-{n}", cpu="1500m") for n in range(2)),
+    )
+
+    (command,) = decided(view, spot_to_spot=True).commands
+
+    assert set(command.candidates) == {"node-0", "node-1"} or command.decision == "delete"
+    assert command.saving > 0
+
+
+def test_spot_is_not_replaced_by_spot_without_the_gate() -> None:
+    """The gate SpotToSpotConsolidation is closed by default."""
+    view = cluster(pool(ways=("spot",)), machine("node-1", "xlarge", bought="spot"), pod("web-0", "node-1"))
+
+    assert held(decided(view)) == {"node-1": "SpotToSpotDisabled"}
+
+
+def test_one_spot_machine_needs_fifteen_cheaper_types() -> None:
+    """With few cheaper types a replaced spot machine would soon be replaced again."""
+    view = cluster(pool(ways=("spot",)), machine("node-1", "xlarge", bought="spot"), pod("web-0", "node-1"))
+
+    assert held(decided(view, spot_to_spot=True)) == {"node-1": "NoSaving"}
+
+
+def test_no_spot_type_is_cheaper_than_the_cheapest() -> None:
+    """A small spot machine stays: nothing is cheaper."""
+    view = cluster(pool(ways=("spot",)), machine("node-1", "small", bought="spot"), pod("web-0", "node-1"))
+
+    assert held(decided(view, spot_to_spot=True)) == {"node-1": "NoSaving"}
+
+
+def test_one_machine_becomes_two() -> None:
+    """A machine may be replaced by several when that is cheaper."""
+    market = Catalog(types=(kind("small", 2, 0.1), kind("huge", 64, 6.4)))
+    view = cluster(
+        pool(),
+        machine("node-1", "huge"),
+        pod("web-0", "node-1", cpu="1500m"),
+        pod("web-1", "node-1", cpu="1500m"),
+    )
+
+    (command,) = decided(view, market=market).commands
+
+    assert len(command.replacements) == 2
+    assert {name for node in command.replacements for name in node.instance_types} == {"small"}
+
+
+def test_the_classic_strategy_replaces_by_one_machine_at_most() -> None:
+    """With the classic order a machine whose pods need two new ones stays."""
+    market = Catalog(types=(kind("small", 2, 0.1), kind("huge", 64, 6.4)))
+    view = cluster(
+        pool(),
+        machine("node-1", "huge"),
+        pod("web-0", "node-1", cpu="1500m"),
+        pod("web-1", "node-1", cpu="1500m"),
+    )
+
+    assert decided(view, market=market, strategy="classic").commands == ()
+
+
+@pytest.mark.parametrize("strategy", ["global", "classic"])
+def test_a_search_that_is_stopped_finds_nothing(strategy: str) -> None:
+    """The search can be stopped at any time; what was not found is not invented."""
+    view = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))
+
+    assert decided(view, strategy=strategy, stop=lambda: True, explain=0).commands == ()
+
+
+def test_machines_that_stay_are_explained_up_to_a_number() -> None:
+    """For large clusters it is not worked out for every machine what it would cost elsewhere."""
+    view = cluster(pool(), machine("node-1", "small"), pod("web-0", "node-1"))
+
+    (kept,) = decided(view, explain=0).kept
+
+    assert (kept.code, kept.message) == ("NoSaving", UNEXPLAINED)
+
+
+def test_what_was_explained_lately_is_not_again() -> None:
+    """A machine of which it is known why it stays does not count among those that are explained."""
+    view = cluster(
+        pool(),
+        *(machine(f"node-{at}", "small") for at in (1, 2)),
+        *(pod(f"a-{at}", f"node-{at}", cpu="2") for at in (1, 2)),
+    )
+
+    first, second = decided(view, explain=1, explained=frozenset({"node-1"}), stop=lambda: True).kept
+
+    assert first.message == UNEXPLAINED
+    assert second.message != UNEXPLAINED
+
+
+def test_an_empty_machine_that_holds_room_for_a_buffer_stays() -> None:
+    """Room that a CapacityBuffer holds is not empty."""
+    view = cluster(pool(), machine("node-1", "small"))
+
+    assert held(decided(view, buffered=frozenset({"node-1"}))) == {"node-1": "CapacityBuffer"}
+
+
+def test_buffers_take_part_in_simulations() -> None:
+    """A machine is not removed when its room is needed for a buffer and nothing cheaper would do."""
+    template = PodTemplate(
+        metadata=ObjectMeta(name="spare", namespace="default"),
+        template=PodTemplateSpec(spec=pod("spare-0", cpu="1500m").spec),
+    )
+    buffer = CapacityBuffer(
+        metadata=ObjectMeta(name="spare", namespace="default"),
+        spec=CapacityBufferSpec(pod_template_ref=PodTemplateReference(name="spare"), replicas=1),
+    )
+    view = cluster(
+        pool(),
+        template,
+        buffer,
+        machine("node-1", "small"),
+        machine("node-2", "small"),
+        pod("web-0", "node-1", cpu="600m"),
+    )
+
+    verdict = decided(view, policy=Policy(buffers=True), buffered=frozenset({"node-2"}))
+
+    assert verdict.commands == ()
+
+
+def test_a_pod_that_could_not_be_placed_anywhere_holds_its_machine() -> None:
+    """A pod whose selector only we may set is turned away before any node is looked at."""
+    stuck = pod("web-0", "node-1")
+    stuck = msgspec.structs.replace(
+        stuck, spec=msgspec.structs.replace(stuck.spec, node_selector={"kubernetes.io/hostname": "node-1"})
+    )
+    view = cluster(pool(), machine("node-1", "xlarge"), stuck)
+
+    assert held(decided(view)) == {"node-1": "CannotMove"}
+
+
+def _static(replicas: int, *, requirement: str = "on-demand", limit: int | None = None) -> NodePool:
+    base = pool()
+    template = msgspec.structs.replace(
+        base.spec.template.spec,
+        requirements=(
+            PoolRequirement(key="karpenter.sh/capacity-type", operator="In", values=(requirement,)),
+        ),
+    )
+    spec = msgspec.structs.replace(
+        base.spec,
+        replicas=replicas,
+        limits={NODES: limit} if limit is not None else {},
+        template=msgspec.structs.replace(base.spec.template, spec=template),
+    )
+    return msgspec.structs.replace(base, spec=spec)
+
+
+def test_a_static_pool_exchanges_one_for_one() -> None:
+    """A drifted machine of a static pool is replaced by another before it goes."""
+    (command,) = decided(
+        cluster(_static(1, requirement="spot"), machine("node-1")), static_capacity=True
+    ).commands
+
+    assert (command.reason, command.candidates, len(command.replacements)) == ("Drifted", ("node-1",), 1)
+
+
+def test_a_static_pool_that_can_buy_nothing_exchanges_nothing() -> None:
+    """Without a type to launch a drifted machine stays, and says so."""
+    verdict = decided(
+        cluster(_static(1, requirement="spot"), machine("node-1")),
+        market=Catalog(types=(kind("medium", 4, 0.2, sold=("on-demand",)),)),
+        static_capacity=True,
+    )
+
+    assert (verdict.commands, held(verdict)) == ((), {"node-1": "NoInstanceTypes"})
+
+
+@pytest.mark.parametrize(
+    ("saving", "cost", "totals", "expected"),
+    [
+        pytest.param(7.26, 3.0, PoolTotals(58.08, 80.0), 3.33, id="much saved for little"),
+        pytest.param(2.42, 8.0, PoolTotals(58.08, 80.0), 0.42, id="little saved for much"),
+        pytest.param(-1.0, 1.0, PoolTotals(10.0, 10.0), 0.0, id="nothing saved"),
+        pytest.param(1.0, 0.0, PoolTotals(10.0, 10.0), float("inf"), id="nothing moved"),
+        pytest.param(1.0, 1.0, PoolTotals(0.0, 10.0), 0.0, id="a pool without price"),
+    ],
+)
+def test_balance(saving: float, cost: float, totals: PoolTotals, expected: float) -> None:
+    """A move scores the share it saves per share it disrupts."""
+    assert balance(saving, cost, totals) == pytest.approx(expected, abs=0.005)
+
+
+def test_a_replacement_keeps_the_least_choice_of_types() -> None:
+    """With minValues a replacement must leave enough types that are cheaper."""
+    base = pool()
+    many = PoolRequirement(key=INSTANCE_TYPE, operator="Exists", min_values=4)
+    template = msgspec.structs.replace(
+        base.spec.template.spec, requirements=(many, *base.spec.template.spec.requirements)
+    )
+    spec = msgspec.structs.replace(
+        base.spec, template=msgspec.structs.replace(base.spec.template, spec=template)
+    )
+    view = cluster(
+        msgspec.structs.replace(base, spec=spec),
+        machine("node-1", "xlarge"),
+        pod("web-0", "node-1", cpu="500m"),
+    )
+
+    assert decided(view, explain=0).commands == ()

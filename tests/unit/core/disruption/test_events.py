@@ -1,0 +1,105 @@
+"""What is told of machines that stay and of commands: which Event, to whom, in which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from karpenter.api.meta import Condition
+from karpenter.core.disruption.candidates import survey
+from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command, Kept, Verdict
+from karpenter.core.disruption.events import entitle, facts, told, weighed
+from karpenter.core.effects import Announce, Count
+from karpenter.core.state.pdb import Guards
+from karpenter.core.state.statenode import state_nodes
+from tests.unit.core.disruption.clusters import LONG_AGO, MARKET, NOW, cluster, decided, machine, pod, pool
+
+DRIFTED = Condition(type="Drifted", status="True", reason="ImageDrift", last_transition_time=LONG_AGO)
+
+
+@pytest.mark.parametrize(
+    ("code", "of_pool", "of_machine", "reason"),
+    [
+        pytest.param("NoSaving", {}, {}, "Unconsolidatable", id="nothing cheaper would do"),
+        pytest.param("CannotMove", {}, {}, "Unconsolidatable", id="no saving, since its pods have no place"),
+        pytest.param(
+            "CannotMove",
+            {},
+            {"conditions": (DRIFTED,)},
+            "DisruptionBlocked",
+            id="no exchange, since its pods have no place",
+        ),
+        pytest.param(
+            "ConsolidateAfter",
+            {"consolidate_after": "Never"},
+            {},
+            "Unconsolidatable",
+            id="its pool never saves",
+        ),
+        pytest.param("ConsolidateAfter", {"consolidate_after": "1h"}, {}, "", id="it was not quiet for long"),
+        pytest.param("ConsolidateAfter", {"name": "other"}, {}, "", id="its pool is gone by now"),
+        pytest.param("Deleting", {}, {}, "DisruptionBlocked", id="it goes already"),
+        pytest.param("NotInitialized", {}, {}, "DisruptionBlocked", id="it is not complete"),
+        pytest.param("Waiting", {}, {}, "", id="something else goes first"),
+    ],
+)
+def test_machines_are_told_what_holds_them(
+    code: str, of_pool: dict[str, Any], of_machine: dict[str, Any], reason: str
+) -> None:
+    """Savings and other obstacles have Events of their own; what passes by itself has none."""
+    view = cluster(pool(**of_pool), machine("m", **of_machine))
+    effects = told([Kept(node="m", code=code, message="because")], view)
+
+    found = {(each.reason, each.about.kind) for each in effects if isinstance(each, Announce)}
+    assert found == ({(reason, "Node"), (reason, "NodeClaim")} if reason else set())
+
+
+def test_an_event_names_its_own_machine_alone() -> None:
+    """Hundreds may go together; each is told of itself, and of how many it is one."""
+    view = cluster(pool(), machine("a"), machine("b"))
+    alone = entitle(Command(reason=UNDERUTILIZED, candidates=("a",), hourly_before=0.5), "0007", view)
+    both = entitle(Command(reason=UNDERUTILIZED, candidates=("a", "b"), hourly_before=0.5), "0008", view)
+
+    assert alone.of("a") == alone.text
+    assert both.text == "Underutilized/0008: delete: nodepools=[default]: [a, b] (savings: $0.50)"
+    assert both.of("b") == (
+        "Underutilized/0008: delete: nodepools=[default]: [b] (savings: $0.50), part of 2-node consolidation"
+    )
+    assert entitle(both.command, "0009", cluster(pool())).pools == ()
+
+
+def test_savings_of_pools_that_do_not_weigh_them_are_counted_too() -> None:
+    """Each by its policy, once for every pool that has machines in them and is still there."""
+    view = cluster(pool(), machine("a"), machine("b"), machine("c", pool="gone"))
+    saving = Command(reason=UNDERUTILIZED, candidates=("a", "b", "c", "d"))
+
+    (count,) = weighed(Verdict(commands=(saving, Command(reason=EMPTY, candidates=("a",)))), view)
+
+    assert isinstance(count, Count)
+    assert count.labels == {
+        "decision": "approved",
+        "nodepool": "default",
+        "policy": "WhenEmptyOrUnderutilized",
+    }
+
+
+def test_the_facts_of_a_command() -> None:
+    """The log says what goes and what comes, under names that people know."""
+    view = cluster(pool(), machine("a", "xlarge"), pod("web-1", "a"))
+    (command,) = decided(view).commands
+    candidates = survey(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
+
+    assert facts(command, candidates) == {
+        "decision": "replace",
+        "reason": "Underutilized",
+        "disrupted-node-count": 1,
+        "replacement-node-count": 1,
+        "pod-count": 1,
+        "disrupted-nodes": [
+            {"Node": "a", "NodeClaim": "a", "instance-type": "xlarge", "capacity-type": "on-demand"}
+        ],
+        "replacement-nodes": [{"capacity-type": "on-demand", "instance-types": "small, medium, large"}],
+    }
+    several = Command(reason=UNDERUTILIZED, candidates=("a",), replacements=command.replacements * 2)
+    assert facts(several, candidates)["replacement-nodes"] == [{"capacity-type": "on-demand"}] * 2

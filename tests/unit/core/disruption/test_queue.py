@@ -1,0 +1,175 @@
+"""Carrying out a command: closed first, replaced first, undone if need be."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from karpenter.api.labels import DISRUPTED
+from karpenter.core.disruption.candidates import survey
+from karpenter.core.disruption.command import UNDERUTILIZED, Command, Kept
+from karpenter.core.disruption.events import is_settled, told
+from karpenter.core.disruption.queue import (
+    close,
+    counted,
+    describe,
+    is_closed,
+    open_again,
+    patience,
+    progress,
+    remove,
+    strays,
+)
+from karpenter.core.effects import Amend, Announce, Count, DeleteObject
+from karpenter.core.model.catalog import Catalog
+from karpenter.core.state.pdb import Guards
+from karpenter.core.state.statenode import StateNode, state_nodes
+from karpenter.core.state.view import view_of
+from tests.unit.core.disruption.clusters import MARKET, machine, pool
+from tests.unit.core.disruption.clusters import NOW as THEN
+from tests.unit.core.lifecycle.objects import NOW, complete, launched, node
+
+TAINT = {"key": DISRUPTED, "effect": "NoSchedule"}
+OPEN = StateNode(node=node(), claim=complete(Ready="True"))
+CLOSED = StateNode(node=node(spec={"taints": [TAINT]}), claim=complete(Ready="True", DisruptionReason="True"))
+
+
+def test_a_machine_is_closed_and_says_why() -> None:
+    """The node is tainted and the claim names the reason; what is closed is not written again."""
+    taint, reason = close(OPEN, "Empty", NOW)
+
+    assert isinstance(taint, Amend)
+    assert taint.changes["spec"]["taints"] == [TAINT]
+    assert isinstance(reason, Amend)
+    assert any(
+        (each["type"], each["reason"]) == ("DisruptionReason", "Empty")
+        for each in reason.status["conditions"]
+    )
+    assert close(CLOSED, "DisruptionReason", NOW) == ()
+    assert close(StateNode(node=node(spec={"taints": [TAINT]})), "Empty", NOW) == ()
+    assert len(close(StateNode(claim=launched()), "Empty", NOW)) == 1
+
+
+def test_a_machine_is_opened_again() -> None:
+    """Taint and reason both go; what is open is not written."""
+    effects = open_again(CLOSED, NOW)
+
+    assert [type(each) for each in effects] == [Amend, Amend]
+    assert open_again(OPEN, NOW) == ()
+    assert open_again(StateNode(node=node()), NOW) == ()
+    assert is_closed(CLOSED)
+    assert not is_closed(StateNode(claim=launched()))
+
+
+def test_what_nobody_remembers_having_closed_is_found() -> None:
+    """Closed machines that stay and that no command is about are strays."""
+    assert CLOSED.node is not None
+    assert CLOSED.claim is not None
+    view = view_of([CLOSED.node, CLOSED.claim])
+
+    assert [each.name for each in strays(view, frozenset())] == ["node-1"]
+    assert strays(view, {"claim-1"}) == ()
+    reason_only = view_of([node(), CLOSED.claim])
+    assert len(strays(reason_only, frozenset())) == 1
+    assert strays(view_of([node(spec={"taints": [TAINT]})]), frozenset()) == ()
+
+
+@pytest.mark.parametrize(
+    ("claims", "minutes", "expected"),
+    [
+        pytest.param((), 0, "ready", id="nothing to wait for"),
+        pytest.param((complete(),), 60, "ready", id="all are complete"),
+        pytest.param((complete(), launched()), 9, "waiting", id="one is on its way"),
+        pytest.param((launched(),), 11, "late", id="one takes too long"),
+        pytest.param((launched(), None), 0, "lost", id="one is gone"),
+    ],
+)
+def test_replacements_come_first(claims: tuple[object, ...], minutes: int, expected: str) -> None:
+    """Nothing goes before every replacement is complete."""
+    found = progress(
+        claims,  # type: ignore[arg-type]  # a table of claims and gaps
+        started=NOW,
+        now=NOW + timedelta(minutes=minutes),
+        queued=1,
+    )
+
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("queued", "seconds"),
+    [(100, 600), (4000, 600), (10000, 800), (40000, 3200), (45000, 3600), (90000, 3600)],
+)
+def test_patience_grows_with_the_queue(queued: int, seconds: int) -> None:
+    """Many machines may take longer, between ten minutes and an hour."""
+    assert patience(queued) == timedelta(seconds=seconds)
+
+
+def test_machines_that_go_are_told_and_deleted() -> None:
+    """Node and claim both learn why."""
+    effects = remove([complete()], [OPEN, StateNode(claim=launched())], "Empty")
+
+    assert [type(each) for each in effects] == [Announce, Announce, Announce, DeleteObject]
+
+
+@pytest.mark.parametrize(
+    ("reason", "policy"),
+    [
+        ("Underutilized", "when_empty_or_underutilized"),
+        ("Empty", "when_empty_or_underutilized"),
+        ("Drifted", ""),
+    ],
+)
+def test_what_goes_is_counted(reason: str, policy: str) -> None:
+    """Claims and their pods are counted by reason; the policy too unless they drifted."""
+    view = view_of([pool(), *machine("m")])
+    found = survey(state_nodes(view), view, MARKET, Guards(view), THEN).candidates
+    claims, pods = counted(found, reason)
+
+    assert isinstance(claims, Count)
+    assert isinstance(pods, Count)
+    assert (claims.labels["reason"], claims.labels["consolidation_policy"]) == (reason.lower(), policy)
+    assert pods.amount == 0.0
+
+
+def test_a_command_is_one_line() -> None:
+    """Reason, decision, pools, machines and savings."""
+    command = Command(reason=UNDERUTILIZED, candidates=("a", "b"), hourly_before=1.234)
+
+    assert (
+        describe(command, ["p", "p"], "7")
+        == "Underutilized/7: delete: nodepools=[p]: [a, b] (savings: $1.23)"
+    )
+
+
+def test_what_holds_machines_is_told_where_it_belongs() -> None:
+    """Savings, other obstacles and budgets are told to nodes and pools; what is of no interest is not."""
+    view = view_of([pool(), *machine("m"), *machine("n", pool="other")])
+    kept = [
+        Kept(node="m", code="NoSaving", message="nothing cheaper"),
+        Kept(node="m", code="PodDoNotDisrupt", message="a pod"),
+        Kept(node="m", code="Budget", message="none left"),
+        Kept(node="n", code="Budget", message="none left"),
+        Kept(node="m", code="Waiting", message="later"),
+        Kept(node="gone", code="NoSaving", message="nothing"),
+    ]
+    effects = told(kept, view)
+
+    assert [(each.reason, each.about.kind) for each in effects if isinstance(each, Announce)] == [
+        ("Unconsolidatable", "Node"),
+        ("Unconsolidatable", "NodeClaim"),
+        ("DisruptionBlocked", "Node"),
+        ("DisruptionBlocked", "NodeClaim"),
+        ("DisruptionBlocked", "NodePool"),
+    ]
+    assert not is_settled(kept)
+    assert is_settled(kept[:2])
+
+
+def test_a_machine_without_its_node_is_told_once() -> None:
+    """Only what is there is told."""
+    claim = launched(meta={"name": "c", "labels": {}})
+
+    assert len(told([Kept(node="c", code="NoSaving", message="x")], view_of([claim]))) == 1
+    assert Catalog(types=()).types_of("any") == ()

@@ -1,0 +1,211 @@
+"""What time and specs say about a claim."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from karpenter.api.labels import CAPACITY_TYPE, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, ZONE
+from karpenter.api.meta import Condition
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import PoolRequirement
+from karpenter.core.lifecycle.disruption_conditions import (
+    drift_reason,
+    drifted_since,
+    expires_at,
+    is_consolidatable,
+    is_expired,
+    is_quiet,
+    quiet_until,
+)
+from karpenter.core.model.catalog import EMPTY, Catalog, combine
+from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
+from tests.unit.core.disruption.clusters import LONG_AGO, MARKET, NOW, machine, pool
+
+if TYPE_CHECKING:
+    from karpenter.api.nodepool import NodePool
+
+
+def claim(**more: Any) -> NodeClaim:
+    """Return the claim of a machine."""
+    found = machine("node-1", **more)[1]
+    assert isinstance(found, NodeClaim)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("expires", "expected"),
+    [
+        pytest.param("Never", None, id="never"),
+        pytest.param("24h", LONG_AGO + timedelta(hours=24), id="a day after birth"),
+        pytest.param("soon", None, id="a text that is no duration never comes"),
+    ],
+)
+def test_expires_at(expires: str, expected: object) -> None:
+    """A claim expires its lifetime after its creation."""
+    assert expires_at(claim(expires=expires)) == expected
+
+
+def test_is_expired() -> None:
+    """A claim is too old from its expiry on."""
+    old = claim(expires="48h")
+
+    assert is_expired(old, NOW)
+    assert not is_expired(old, NOW - timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(
+    ("wait", "last", "expected"),
+    [
+        pytest.param("0s", NOW, True, id="no wait at all"),
+        pytest.param("1h", NOW - timedelta(hours=1), True, id="the wait is over"),
+        pytest.param("1h", NOW - timedelta(minutes=59), False, id="still waiting"),
+        pytest.param("1h", None, True, id="without pods the wait begins when the node is initialized"),
+        pytest.param("Never", LONG_AGO, False, id="never"),
+        pytest.param("soon", LONG_AGO, False, id="a text that is no duration never ends"),
+    ],
+)
+def test_is_consolidatable(wait: str, last: object, expected: bool) -> None:
+    """A node is left alone until its pool's consolidateAfter has passed since its last pod event."""
+    assert is_consolidatable(claim(last_event=last), pool(consolidate_after=wait), NOW) is expected
+
+
+def test_what_is_not_initialized_is_not_consolidatable() -> None:
+    """A node that is not complete is never consolidated."""
+    found = claim()
+    bare = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, conditions=()))
+
+    assert not is_consolidatable(bare, pool(), NOW)
+    assert quiet_until(bare, pool()) is None
+
+
+def test_is_quiet() -> None:
+    """Inside its quiet time a node takes no pods that are moved for savings."""
+    fresh = claim(last_event=NOW - timedelta(minutes=5))
+
+    assert is_quiet(fresh, pool(consolidate_after="1h"), NOW)
+    assert not is_quiet(fresh, pool(consolidate_after="1m"), NOW)
+    assert not is_quiet(fresh, pool(consolidate_after="Never"), NOW)
+    assert not is_quiet(None, pool(), NOW)
+
+
+def _hashed(value: str, version: str = POOL_HASH_VERSION) -> dict[str, str]:
+    return {NODEPOOL_HASH: value, NODEPOOL_HASH_VERSION: version}
+
+
+def _wanting(**requirement: Any) -> NodePool:
+    found = pool()
+    spec = msgspec.structs.replace(found.spec.template.spec, requirements=(PoolRequirement(**requirement),))
+    template = msgspec.structs.replace(found.spec.template, spec=spec)
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, template=template))
+
+
+@pytest.mark.parametrize(
+    ("machine_of", "wanted", "expected"),
+    [
+        pytest.param({}, pool(), "", id="nothing has changed"),
+        pytest.param({"notes": _hashed("1")}, pool(), "NodePoolDrifted", id="another hash"),
+        pytest.param({"notes": _hashed(pool_hash(pool()))}, pool(), "", id="the same hash"),
+        pytest.param(
+            {"notes": _hashed("1", "v0")}, pool(), "", id="hashes of other versions are not compared"
+        ),
+        pytest.param(
+            {},
+            _wanting(key=ZONE, operator="In", values=("zone-2",)),
+            "RequirementsDrifted",
+            id="another zone is wanted",
+        ),
+        pytest.param({"size": "gone"}, pool(), "InstanceTypeNotFound", id="the type is no longer sold"),
+        pytest.param({"size": ""}, pool(), "", id="without a type there is nothing to look up"),
+        pytest.param(
+            {"zone": "zone-9"}, pool(), "InstanceTypeNotFound", id="the type is no longer sold in its zone"
+        ),
+        pytest.param({"zone": ""}, pool(), "", id="without a zone there is nothing to look up"),
+        pytest.param(
+            {"bought": "reserved"},
+            _wanting(key=CAPACITY_TYPE, operator="Exists"),
+            "",
+            id="a reservation that ended goes on as on-demand",
+        ),
+        pytest.param(
+            {"conditions": (Condition(type="Drifted", status="True", reason="AMIDrift"),)},
+            pool(),
+            "AMIDrift",
+            id="the provider says so",
+        ),
+        pytest.param(
+            {"conditions": (Condition(type="Drifted", status="True", reason="NodePoolDrifted"),)},
+            pool(),
+            "",
+            id="what can be worked out is not taken from a condition",
+        ),
+        pytest.param(
+            {"conditions": (Condition(type="Drifted", status="True"),)},
+            pool(),
+            "Drifted",
+            id="without a reason",
+        ),
+    ],
+)
+def test_drift_reason(machine_of: dict[str, Any], wanted: NodePool, expected: str) -> None:
+    """A claim has drifted when it is no longer what its pool would launch."""
+    assert drift_reason(claim(**machine_of), wanted, MARKET, NOW) == expected
+
+
+def test_a_hash_on_the_pool_is_what_counts() -> None:
+    """The pool's own annotation says which hash is current."""
+    base = pool()
+    marked = msgspec.structs.replace(
+        base, metadata=msgspec.structs.replace(base.metadata, annotations=_hashed("7"))
+    )
+
+    assert drift_reason(claim(notes=_hashed("7")), marked, MARKET, NOW) == ""
+    assert drift_reason(claim(notes=_hashed("8")), marked, MARKET, NOW) == "NodePoolDrifted"
+
+
+def test_a_young_claim_is_not_drifted_by_the_catalogue() -> None:
+    """A type may be missing from the catalogue for an hour before that counts."""
+    found = claim(size="gone")
+    young = msgspec.structs.replace(
+        found,
+        metadata=msgspec.structs.replace(found.metadata, creation_timestamp=NOW - timedelta(minutes=59)),
+    )
+
+    assert drift_reason(young, pool(), MARKET, NOW) == ""
+
+
+def test_a_cloud_that_does_not_answer_makes_nothing_drift() -> None:
+    """Where nobody says what a pool may buy, that is no news about its machines."""
+    assert drift_reason(claim(), pool(), EMPTY, NOW) == ""
+    assert drift_reason(claim(size="gone"), pool(), EMPTY, NOW) == ""
+    unanswered = combine({"default": EMPTY, "other": MARKET})
+    assert drift_reason(claim(size="gone"), pool(), unanswered, NOW) == ""
+    assert drift_reason(claim(size="gone"), pool("other"), unanswered, NOW) == "InstanceTypeNotFound"
+
+
+def test_a_type_that_only_another_pool_may_buy_is_gone() -> None:
+    """What counts is what the machine's own pool is sold."""
+    lean = Catalog(types=MARKET.types[:1])
+
+    assert drift_reason(claim(), pool(), combine({"default": lean, "other": MARKET}), NOW) == (
+        "InstanceTypeNotFound"
+    )
+
+
+def test_what_was_never_launched_is_not_drifted() -> None:
+    """Drift is only asked of claims that have a machine."""
+    found = claim(notes=_hashed("1"))
+    bare = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, conditions=()))
+
+    assert drift_reason(bare, pool(), MARKET, NOW) == ""
+
+
+def test_drifted_since() -> None:
+    """The condition remembers when drift was found."""
+    marked = Condition(type="Drifted", status="True", last_transition_time=LONG_AGO)
+
+    assert drifted_since(claim(conditions=(marked,))) == LONG_AGO
+    assert drifted_since(claim()) is None

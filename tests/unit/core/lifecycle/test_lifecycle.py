@@ -1,0 +1,227 @@
+"""One look at a claim: from its finalizer to its complete node."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from karpenter.api import labels
+from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Launch, Outcome, Step
+from karpenter.core.lifecycle.lifecycle import step
+from karpenter.core.lifecycle.liveness import Patience
+from tests.unit.core.lifecycle.objects import BORN, ID, NOW, claim, complete, launched, node, told
+
+if TYPE_CHECKING:
+    from karpenter.core.effects import Effect
+
+CLOSED = {"key": labels.UNREGISTERED, "effect": "NoExecute"}
+
+
+def amended(due: Step, kind: str = "NodeClaim") -> Amend:
+    """Return the write to an object of one kind."""
+    return next(each for each in due.effects if isinstance(each, Amend) and each.kind == kind)
+
+
+def conditions_of(due: Step) -> Any:
+    """Return the conditions that are to be written."""
+    return amended(due).status["conditions"]
+
+
+def test_the_finalizer_comes_first() -> None:
+    """Before anything else a claim is kept from going without its machine."""
+    due = step(claim(meta={"finalizers": ["other"]}), (), NOW)
+
+    assert amended(due).changes == {"metadata": {"finalizers": ["other", labels.TERMINATION_FINALIZER]}}
+    assert len(due.effects) == 1
+
+
+def test_a_claim_without_a_machine_is_launched() -> None:
+    """A claim that nobody knows to be launched is, and is looked at again when its time is up."""
+    due = step(claim(), (), NOW)
+
+    assert due.effects == (Launch(claim=claim(), because="it has no machine yet"),)
+    assert due.again == pytest.approx(180)
+
+
+def test_a_launch_that_takes_too_long_is_given_up() -> None:
+    """After five minutes the claim goes, and its pool learns why."""
+    found = claim(Launched="Unknown")
+    outcome, deleted, counted = step(found, (), BORN + timedelta(minutes=5)).effects
+
+    assert isinstance(outcome, Outcome)
+    assert (outcome.healthy, outcome.reason, outcome.pool_uid) == (False, "Because", "pool-uid")
+    assert isinstance(deleted, DeleteObject)
+    assert isinstance(counted, Count)
+    assert counted.labels["reason"] == "launch_timeout"
+
+
+def test_a_machine_that_does_not_join_is_given_up() -> None:
+    """After fifteen minutes without a node the claim goes."""
+    effects = step(launched(), (), BORN + timedelta(minutes=15)).effects
+
+    assert [type(each) for each in effects] == [Outcome, DeleteObject, Count]
+    counted = effects[-1]
+    assert isinstance(counted, Count)
+    assert counted.labels["reason"] == "registration_timeout"
+
+
+def test_patience_is_the_caller_s() -> None:
+    """A provider may want more time for its launches."""
+    patience = Patience(launch=timedelta(hours=1))
+
+    assert isinstance(step(claim(), (), BORN + timedelta(minutes=30), patience=patience).effects[0], Launch)
+
+
+def test_a_claim_nobody_owns_tells_no_pool() -> None:
+    """Standalone claims have no pool to tell."""
+    effects = step(claim(meta={"ownerReferences": []}), (), BORN + timedelta(hours=1)).effects
+
+    assert [type(each) for each in effects] == [DeleteObject, Count]
+
+
+def test_a_node_that_is_not_there_yet_is_waited_for() -> None:
+    """Without a node the registration is unknown."""
+    due = step(launched(), (), NOW)
+
+    assert told(conditions_of(due), "Registered") == ("Unknown", "NodeNotFound")
+    assert due.again == pytest.approx(13 * 60)
+
+
+def test_two_nodes_of_one_machine_are_a_mistake() -> None:
+    """Several nodes with one provider id make the registration fail, by name."""
+    due = step(launched(), (node(), node(name="node-0")), NOW)
+
+    assert told(conditions_of(due), "Registered") == ("False", "MultipleNodesFound")
+    message = next(c["message"] for c in conditions_of(due) if c["type"] == "Registered")
+    assert message.endswith("node-0, node-1")
+
+
+def test_registration_makes_a_node_what_its_claim_promises() -> None:
+    """Labels, annotations, taints, finalizer and owner come in one write; the first taint goes."""
+    found = launched(
+        meta={"annotations": {"note": "yes"}},
+        spec={
+            "taints": [{"key": "team", "value": "web", "effect": "NoSchedule"}],
+            "startupTaints": [{"key": "setup", "effect": "NoSchedule"}],
+        },
+    )
+    due = step(found, (node(spec={"taints": [CLOSED]}),), NOW)
+    write = amended(due, "Node")
+
+    assert write.version == "3"
+    assert write.changes["spec"]["taints"] == [
+        {"key": "team", "effect": "NoSchedule", "value": "web"},
+        {"key": "setup", "effect": "NoSchedule"},
+    ]
+    metadata = write.changes["metadata"]
+    assert metadata["labels"][labels.REGISTERED] == "true"
+    assert metadata["labels"][labels.NODEPOOL] == "default"
+    assert metadata["annotations"] == {"note": "yes"}
+    assert metadata["finalizers"] == [labels.TERMINATION_FINALIZER]
+    assert metadata["ownerReferences"][0]["uid"] == "claim-1-uid"
+    assert told(conditions_of(due), "Registered") == ("True", "Registered")
+    assert amended(due).status["nodeName"] == "node-1"
+    assert [type(each) for each in due.effects] == [Amend, Amend, Count, Outcome]
+
+
+def test_a_node_that_came_up_open_is_told_of() -> None:
+    """A node without the first taint may have taken pods too early."""
+    effects = step(launched(), (node(),), NOW).effects
+
+    assert isinstance(effects[0], Announce)
+    assert effects[0].reason == "UnregisteredTaintMissing"
+
+
+def test_taints_are_left_alone_where_the_node_says_so() -> None:
+    """A label keeps the claim's taints off the node."""
+    found = launched(spec={"taints": [{"key": "team", "effect": "NoSchedule"}]})
+    marked = node(meta={"labels": {labels.DO_NOT_SYNC_TAINTS: "true"}}, spec={"taints": [CLOSED]})
+
+    assert amended(step(found, (marked,), NOW), "Node").changes["spec"]["taints"] == []
+
+
+def test_a_node_that_is_right_already_is_not_written() -> None:
+    """After a lost answer only the claim is written."""
+    own = {labels.NODEPOOL: "default", labels.ZONE: "zone-1", "karpenter.kwok.sh/kwoknodeclass": "default"}
+    meta = {
+        "labels": {**own, labels.REGISTERED: "true"},
+        "finalizers": [labels.TERMINATION_FINALIZER],
+        "ownerReferences": [{"uid": "claim-1-uid", "kind": "NodeClaim", "name": "claim-1"}],
+    }
+    effects = step(launched(), (node(meta=meta),), NOW).effects
+
+    assert [each.kind for each in effects if isinstance(each, Amend)] == ["NodeClaim"]
+
+
+def test_a_provider_may_hold_a_registration() -> None:
+    """While something is missing the taint stays, and the condition names what."""
+    due = step(launched(), (node(spec={"taints": [CLOSED]}),), NOW, holds=["network", "disk"])
+
+    assert told(conditions_of(due), "Registered") == ("Unknown", "RegistrationHookPending")
+    assert "taints" not in amended(due, "Node").changes.get("spec", {})
+    assert labels.REGISTERED not in amended(due, "Node").changes["metadata"]["labels"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        pytest.param((), "NodeNotFound", id="no node"),
+        pytest.param((node(ready=False),), "NodeNotReady", id="not ready"),
+        pytest.param(
+            (node(spec={"taints": [{"key": "setup", "effect": "NoSchedule"}]}),),
+            "StartupTaintsExist",
+            id="a startup taint is left",
+        ),
+        pytest.param(
+            (node(spec={"taints": [{"key": labels.NOT_READY, "effect": "NoSchedule"}]}),),
+            "KnownEphemeralTaintsExist",
+            id="a passing taint is left",
+        ),
+        pytest.param(
+            (node(status={"allocatable": {"cpu": "4", "example.com/gpu": "0"}}),),
+            "ResourceNotRegistered",
+            id="a resource is missing",
+        ),
+        pytest.param(
+            (node(status={"allocatable": {"cpu": "lots"}}),),
+            "ResourceNotRegistered",
+            id="an amount is unreadable",
+        ),
+    ],
+)
+def test_a_node_is_not_complete(nodes: Any, reason: str) -> None:
+    """The first thing that a node lacks is the reason."""
+    found = launched(
+        Registered="True",
+        Initialized="Unknown",
+        spec={
+            "startupTaints": [{"key": "setup", "effect": "NoSchedule"}],
+            "resources": {"requests": {"cpu": "1", "example.com/gpu": "1", "pods": "0"}},
+        },
+    )
+
+    assert told(conditions_of(step(found, nodes, NOW)), "Initialized") == ("Unknown", reason)
+
+
+def test_a_complete_node_is_labelled() -> None:
+    """The label comes before the condition, once."""
+    found = launched(Registered="True", Initialized="Unknown")
+    due = step(found, (node(),), NOW)
+
+    assert amended(due, "Node").changes == {"metadata": {"labels": {labels.INITIALIZED: "true"}}}
+    assert told(conditions_of(due), "Ready") == ("True", "Ready")
+    again = step(found, (node(meta={"labels": {labels.INITIALIZED: "true"}}),), NOW)
+    assert [each.kind for each in again.effects if isinstance(each, Amend)] == ["NodeClaim"]
+
+
+def test_a_complete_claim_needs_nothing() -> None:
+    """Nothing is written when nothing has changed."""
+    first = step(complete(), (node(),), NOW)
+    effects: tuple[Effect, ...] = first.effects
+    settled = complete(Ready="True")
+
+    assert [type(each) for each in effects] == [Amend]
+    assert step(settled, (node(),), NOW) == Step()
+    assert settled.status.provider_id == ID

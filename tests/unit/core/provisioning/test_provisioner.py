@@ -1,0 +1,238 @@
+"""One decision of the provisioner: claims to create, nodes to promise, and what to tell."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from karpenter.api.capacitybuffer import CapacityBuffer
+from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODEPOOL, REGISTERED, TERMINATION_FINALIZER
+from karpenter.api.pod import PodTemplate
+from karpenter.api.wire import convert
+from karpenter.core.effects import Announce, Nominate
+from karpenter.core.model.catalog import Catalog
+from karpenter.core.provisioning.nominations import Promise
+from karpenter.core.provisioning.provisioner import NOTHING_TO_DO, over_limit, provision, told
+from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.scheduling.problem import Options
+from karpenter.core.state.view import view_of
+from karpenter_local.testing.builders import RESERVATION, instance_type
+from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, complete, launched, node, pod, pool
+from tests.unit.core.provisioning.test_provisioner_demand import waiting
+
+if TYPE_CHECKING:
+    from karpenter.core.provisioning.provisioner import Decision
+
+MARKET = Catalog(
+    types=(instance_type("small", cpu=2), instance_type("large", cpu=8)), well_known=frozenset({RESERVATION})
+)
+UNTIL = NOW + timedelta(seconds=20)
+ASKS: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]}
+HUGE: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "900"}}}]}
+ROOM = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}, "capacity": {"cpu": "4"}}
+OURS = {REGISTERED: "true", INITIALIZED: "true", NODEPOOL: "default"}
+
+
+def decide(*objects: Any, catalog: Catalog = MARKET, policy: Policy = Policy()) -> Decision:  # noqa: B008  a value
+    """Return the decision about a cluster."""
+    return provision(
+        view_of(objects), catalog, now=NOW, options=Options(), policy=policy, promised_until=UNTIL
+    )
+
+
+def reasons(decision: Decision) -> list[str]:
+    """Return the reasons of what is told."""
+    return [each.reason for each in decision.effects if isinstance(each, Announce)]
+
+
+def test_where_nobody_waits_nothing_is_done() -> None:
+    """Without a pod that waits there is no decision."""
+    assert decide(pool(), pod()) is NOTHING_TO_DO
+
+
+def test_a_waiting_pod_gets_a_claim() -> None:
+    """The claim carries all that is needed to launch its machine and to know it again."""
+    found = pool(
+        template={
+            "metadata": {"labels": {"team": "web"}, "annotations": {"note": "yes"}},
+            "spec": {
+                "expireAfter": "48h",
+                "terminationGracePeriod": "30s",
+                "taints": [{"key": "t", "effect": "NoSchedule"}],
+                "requirements": [{"key": "tier", "operator": "In", "values": ["a", "b"]}],
+            },
+        }
+    )
+    pods = waiting(**ASKS, tolerations=[{"operator": "Exists"}])
+    decision = decide(found, pods)
+    (effect,) = decision.claims
+    claim = effect.claim
+
+    assert effect.pods == ("default/waits",)
+    assert claim.metadata.generate_name == "default-"
+    assert claim.metadata.labels == {"team": "web", "tier": "a", NODEPOOL: "default", CLASS_LABEL: "default"}
+    assert claim.metadata.annotations["note"] == "yes"
+    assert claim.metadata.finalizers == (TERMINATION_FINALIZER,)
+    owner = claim.metadata.owner_references[0]
+    assert (owner.kind, owner.name, owner.uid, owner.block_owner_deletion) == (
+        "NodePool",
+        "default",
+        "pool-uid",
+        True,
+    )
+    assert (claim.spec.expire_after, claim.spec.termination_grace_period) == ("48h", "30s")
+    assert [taint.key for taint in claim.spec.taints] == ["t"]
+    assert claim.spec.resources.requests == {"cpu": "1", "pods": "1"}
+    by_key = {each.key: each for each in claim.spec.requirements}
+    assert set(by_key[INSTANCE_TYPE].values) == {"small", "large"}
+    assert CLASS_LABEL not in by_key
+    assert (decision.considered, decision.ignored) == (1, 0)
+
+
+def test_pods_that_fit_on_a_node_are_promised_it() -> None:
+    """No machine is launched for a pod that has room already; node and pod learn of each other."""
+    existing = node(meta={"labels": OURS}, status=ROOM)
+    decision = decide(pool(), existing, complete(), waiting(**ASKS))
+    promise, announced = decision.effects
+
+    assert not decision.claims
+    assert promise == Nominate(node="claim-1", until=UNTIL, because="1 pods that wait fit on it")
+    assert isinstance(announced, Announce)
+    assert announced.message.endswith("nodeclaim/claim-1 and node/node-1.")
+
+
+def test_machines_on_their_way_and_nodes_of_others_take_pods_too() -> None:
+    """A claim without a node is promised by its own name, and so is a node without a claim."""
+    on_its_way = complete(status={"providerID": "kwok://one", **ROOM})
+    first = decide(pool(), on_its_way, waiting(**ASKS))
+    second = decide(pool(), node(status=ROOM), waiting(**ASKS))
+
+    assert [each.node for each in first.effects if isinstance(each, Nominate)] == ["claim-1"]
+    assert [each.node for each in second.effects if isinstance(each, Nominate)] == ["node-1"]
+
+
+def test_a_pod_without_a_place_learns_why() -> None:
+    """What was turned away and what nothing can serve is told; without a usable pool only the former."""
+    turned_away = waiting("odd", nodeSelector={"kubernetes.io/hostname": "x"})
+    refused = decide(pool(), turned_away, waiting(**HUGE))
+    unready = decide(pool(Ready="False"), waiting(**HUGE))
+
+    assert reasons(refused) == ["FailedScheduling"] * 2
+    assert refused.ignored == 1
+    assert reasons(unready) == []
+
+
+def test_a_pool_that_nothing_satisfies_is_told() -> None:
+    """A pool whose requirements leave nothing to buy says so."""
+    template = {"spec": {"requirements": [{"key": INSTANCE_TYPE, "operator": "In", "values": ["none"]}]}}
+    sold_out = Catalog(types=(instance_type("small", sold=()),))
+
+    assert "NoCompatibleInstanceTypes" in reasons(decide(pool(template=template), waiting(**ASKS)))
+    assert "NoCompatibleInstanceTypes" in reasons(decide(pool(), waiting(**ASKS), catalog=sold_out))
+
+
+@pytest.mark.parametrize(
+    ("least", "policy", "told"),
+    [
+        pytest.param(2, "Strict", False, id="as many as there are"),
+        pytest.param(3, "Strict", True, id="more than there are"),
+        pytest.param(3, "BestEffort", False, id="more than there are, if that can be had"),
+    ],
+)
+def test_a_pool_that_wants_too_much_choice_is_told(
+    least: int, policy: Literal["Strict", "BestEffort"], told: bool
+) -> None:
+    """A pool with minValues that nothing satisfies says which, unless they are only a wish."""
+    requirement = {"key": INSTANCE_TYPE, "operator": "Exists", "minValues": least}
+    choosy = pool(template={"spec": {"requirements": [requirement]}})
+    decision = provision(
+        view_of([choosy, waiting(**(ASKS if least > 2 else HUGE))]),
+        MARKET,
+        now=NOW,
+        options=Options(min_values=policy),
+        policy=Policy(),
+        promised_until=UNTIL,
+    )
+    found = [
+        each.message
+        for each in decision.effects
+        if isinstance(each, Announce) and each.reason == "NoCompatibleInstanceTypes"
+    ]
+
+    assert bool(found) == told
+    assert all(f"minValues: {INSTANCE_TYPE} has 2 of 3" in each for each in found)
+
+
+def test_room_for_a_buffer_is_promised_to_nobody() -> None:
+    """Pods that stand for room are placed, but nobody is told."""
+    template = {"metadata": {"name": "t", "namespace": "default"}, "template": {"spec": ASKS}}
+    spec = {"podTemplateRef": {"name": "t"}, "replicas": 1}
+    buffer = {"metadata": {"name": "b", "namespace": "default", "uid": "u"}, "spec": spec}
+    room = [convert(template, PodTemplate), convert(buffer, CapacityBuffer)]
+    existing = node(meta={"labels": OURS}, status=ROOM)
+    placed = decide(pool(), existing, complete(), *room, policy=Policy(buffers=True))
+    unplaced = decide(pool(spec={"limits": {"cpu": "0"}}), *room, policy=Policy(buffers=True))
+
+    assert placed.buffered == {"node-1"}
+    assert (placed.buffers, unplaced.buffers) == ({"default/b": True}, {"default/b": False})
+    assert placed.effects == ()
+    assert "FailedScheduling" not in reasons(unplaced)
+
+
+def test_pods_of_a_new_claim_are_told_its_name() -> None:
+    """Once the claim has a name its pods learn it."""
+    (announced,) = told(complete(), {"default/waits": waiting()})
+
+    assert isinstance(announced, Announce)
+    assert announced.message.endswith("nodeclaim/claim-1.")
+
+
+def test_a_limit_that_is_passed_is_named() -> None:
+    """Usage up to the limit is fine; beyond it no claim is created."""
+    limited = pool(spec={"limits": {"cpu": "4", "memory": "1Gi"}})
+
+    assert over_limit(limited, {"cpu": 4000, "memory": 2**30}) == ""
+    assert over_limit(limited, {"cpu": 4001}) == "NodePool default has 4001m of cpu and its limit is 4"
+
+
+def test_pods_keep_the_places_that_they_were_given() -> None:
+    """A pod that was promised a place is not looked at again; another finds only the room beside it."""
+    room = {"cpu": "1500m", "memory": "8Gi", "pods": "10"}
+    machine = launched(status={"allocatable": room, "capacity": room})
+    view = view_of([pool(), machine, waiting("first", **ASKS), waiting("second", **ASKS)])
+
+    def decide_with(**promises: Promise) -> Decision:
+        return provision(
+            view,
+            MARKET,
+            now=NOW,
+            options=Options(),
+            policy=Policy(),
+            promised_until=UNTIL,
+            promises={f"default/{name}": each for name, each in promises.items()},
+        )
+
+    free = decide_with()
+    assert sorted(free.coming.values()) == ["claim-1"]
+    assert len(free.claims) == 1
+
+    held = decide_with(first=Promise("claim-1", NOW))
+    assert [each.pods for each in held.claims] == [("default/second",)]
+    assert held.coming == {}
+    assert sum(held.zones.values()) == 2
+
+    alone = provision(
+        view_of([pool(), machine, waiting("first", **ASKS)]),
+        MARKET,
+        now=NOW,
+        options=Options(),
+        policy=Policy(),
+        promised_until=UNTIL,
+        promises={"default/first": Promise("claim-1", NOW)},
+    )
+    assert (alone.considered, alone.claims, sum(alone.zones.values())) == (0, (), 1)
+
+    both = decide_with(first=Promise("claim-1", NOW), second=Promise("claim-1", NOW))
+    assert sorted(both.coming.values()) == ["claim-1"]

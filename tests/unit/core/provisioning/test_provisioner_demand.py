@@ -1,0 +1,77 @@
+"""Which pods a decision is made for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from karpenter.api.capacitybuffer import CapacityBuffer
+from karpenter.api.labels import NODEPOOL
+from karpenter.api.pod import PodTemplate
+from karpenter.api.wire import convert
+from karpenter.core.provisioning.provisioner import demand, is_provisionable, wants_no_pool
+from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.state.view import view_of
+from tests.unit.core.lifecycle.objects import NOW, complete, node, pod
+
+if TYPE_CHECKING:
+    from karpenter.api.pod import Pod
+
+TRIED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+POLICY = Policy()
+
+
+def waiting(name: str = "waits", **spec: Any) -> Pod:
+    """Return a pod that the scheduler found no node for."""
+    return pod(name, spec={"nodeName": "", **spec}, status={"phase": "Pending", **TRIED})
+
+
+def without_pool(**extra: Any) -> dict[str, Any]:
+    """Return the affinity of a pod that wants none of our nodes."""
+    expressions = [{"key": NODEPOOL, "operator": "DoesNotExist", **extra}]
+    terms = [{"matchExpressions": expressions}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"nodeAffinity": required}
+
+
+@pytest.mark.parametrize(
+    ("found", "counts"),
+    [
+        pytest.param(waiting(), True, id="the scheduler found no node"),
+        pytest.param(pod(spec={"nodeName": ""}), False, id="the scheduler has not looked yet"),
+        pytest.param(pod(status=TRIED), False, id="it has a node"),
+    ],
+)
+def test_a_pod_counts_once_the_scheduler_has_given_up(found: Pod, counts: bool) -> None:
+    """A pod that was not tried may still find room by itself."""
+    assert is_provisionable(found) == counts
+
+
+def test_pods_of_leaving_nodes_need_a_place_too() -> None:
+    """Whoever runs on a node that goes is placed like those who wait."""
+    gone = complete(meta={"deletionTimestamp": "2026-01-01T12:01:00Z"})
+    view = view_of([node(), gone, pod(), waiting()])
+
+    assert [each.name for each in demand(view, NOW, POLICY)] == ["waits", "pod-1"]
+
+
+def test_a_pod_that_wants_none_of_our_nodes_is_left_alone() -> None:
+    """It is not even told of; a wish that cannot be read is refused later, with a sentence."""
+    own = waiting("own", affinity=without_pool())
+    broken = waiting("broken", affinity=without_pool(operator="Beyond"))
+    view = view_of([own, broken, waiting("plain", nodeSelector={"a": "b"})])
+
+    assert [each.name for each in demand(view, NOW, POLICY)] == ["broken", "plain"]
+    assert not wants_no_pool(broken.spec)
+
+
+def test_buffers_ask_for_room_where_they_are_switched_on() -> None:
+    """The pods that stand for a buffer's room come last."""
+    template = {"metadata": {"name": "t", "namespace": "default"}, "template": {"spec": {"containers": []}}}
+    spec = {"podTemplateRef": {"name": "t"}, "replicas": 2}
+    buffer = {"metadata": {"name": "b", "namespace": "default", "uid": "u"}, "spec": spec}
+    view = view_of([waiting(), convert(template, PodTemplate), convert(buffer, CapacityBuffer)])
+
+    assert len(demand(view, NOW, POLICY)) == 1
+    assert len(demand(view, NOW, Policy(buffers=True))) == 3

@@ -1,1 +1,0 @@
-"""Devices that pods claim."""

@@ -1,0 +1,74 @@
+"""A place to search for devices: one node, what it can reach, and what is taken already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from karpenter.core.scheduling.dynamicresources.allocationtracker import Before, Ledger
+from karpenter.core.scheduling.dynamicresources.pool import (
+    NOTHING,
+    Published,
+    Stock,
+    Templates,
+    published_pools,
+)
+from karpenter.core.scheduling.dynamicresources.request import compile_claim
+from karpenter.core.scheduling.dynamicresources.search import Search, Steps, Wish
+from karpenter.core.scheduling.dynamicresources.selectors import Matcher
+from karpenter.core.scheduling.dynamicresources.types import DeviceId, NodePlace
+from karpenter_local.testing.builders import node
+from tests.unit.core.scheduling.dynamicresources.hardware import CLASSES, DRIVER, sliced
+
+if TYPE_CHECKING:
+    from karpenter.api.dra import DeviceClaim, ResourceSliceSpec
+    from karpenter.core.model.catalog import DeviceTemplates
+    from karpenter.core.scheduling.dynamicresources.search import Found
+    from karpenter.core.scheduling.dynamicresources.types import Reach
+
+LANES: Final = f"{DRIVER}/lanes"
+
+
+def pool(*devices: dict[str, Any], **fields: Any) -> ResourceSliceSpec:
+    """Return a slice of the node."""
+    return sliced(*devices, nodeName="n1", **fields)
+
+
+class Bench:
+    """One node in zone-1, the devices it can reach, and a ledger."""
+
+    def __init__(
+        self,
+        *slices: ResourceSliceSpec,
+        brings: DeviceTemplates | None = None,
+        taken: str = "",
+        shares: dict[str, int] | None = None,
+    ) -> None:
+        published = Published(published_pools(slices))
+        place = NodePlace(node("n1", zone="zone-1").existing)
+        near = [device for pool in published.sound for device in pool.devices]
+        coming = Templates(brings) if brings is not None else NOTHING
+        self._place = place
+        self._stock = Stock(Matcher(), published, near, coming)
+        portions = {
+            (DeviceId(DRIVER, "pool", name), LANES): amount * 10**9 for name, amount in (shares or {}).items()
+        }
+        exclusive = frozenset(DeviceId(DRIVER, "pool", name) for name in taken)
+        self.ledger = Ledger(Before(exclusive=exclusive, portions=portions), {})
+        self.search = Search(self._stock, self.ledger, 0, 0, Steps())
+
+    def find(
+        self, *claims: DeviceClaim, steps: int = 10_000, reaches: tuple[Reach, ...] = ()
+    ) -> Found | None:
+        """Return what is found for some claims, called claim-0, claim-1 and so on."""
+        self.search = Search(self._stock, self.ledger, 0, 0, Steps(steps))
+        wishes = [
+            Wish(f"claim-{n}", f"claim-{n}", compile_claim(each, CLASSES)) for n, each in enumerate(claims)
+        ]
+        return self.search.run(self._place, reaches, wishes)
+
+    def names(self, *claims: DeviceClaim) -> list[str] | None:
+        """Return the names of the devices that are found, those of the machine with a star."""
+        found = self.find(*claims)
+        if found is None:
+            return None
+        return [grant.device.id.name + "*" * grant.device.id.template for grant in found.grants]

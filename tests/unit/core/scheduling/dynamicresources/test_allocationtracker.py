@@ -1,0 +1,323 @@
+"""Who has what, before the run and during it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from karpenter.api.dra import DeviceRequestAllocationResult
+from karpenter.api.labels import ZONE
+from karpenter.api.wire import convert
+from karpenter.base.quantity import NANOS
+from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
+from karpenter.core.scheduling.dynamicresources.allocationtracker import (
+    Before,
+    Grant,
+    Ledger,
+    Seat,
+    Tally,
+    held_before,
+)
+from karpenter.core.scheduling.dynamicresources.types import Device, DeviceId, Draw, Holding
+from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, device, gpu
+
+GPU = device(gpu("gpu-0"))
+FORETOLD = device(gpu("gpu-0"), template=True)
+SHARED = device(gpu("nic", shared=True, lanes_="10", draws={"power": "3"}))
+LANES = f"{DRIVER}/lanes"
+POWER = Draw("set", "power", 3 * NANOS)
+
+
+def grant(of: Device, *, lanes: int = 0, **fields: Any) -> Grant:
+    """Return a device for a claim."""
+    return Grant(claim="c", ask="r", device=of, portions={LANES: lanes} if lanes else {}, **fields)
+
+
+def fresh(before: Before | None = None) -> Ledger:
+    """Return a ledger in which nothing is drawn yet."""
+    return Ledger(before or Before(), {})
+
+
+@pytest.mark.parametrize(
+    ("taken", "at", "expected"),
+    [
+        pytest.param([], (0, 0), 0, id="nothing taken"),
+        pytest.param([(0, 0, 3), (0, 0, 2)], (0, 0), 5, id="what one strand takes adds up"),
+        pytest.param([(0, 0, 3), (0, 1, 2)], (0, 1), 2, id="strands of one bin do not mind each other"),
+        pytest.param([(0, 0, 3)], (0, 1), 0, id="a strand that took nothing"),
+        pytest.param([(0, 0, 3), (0, 1, 5)], (1, 0), 5, id="other bins see the most of any strand"),
+        pytest.param([(0, 0, 3), (1, 0, 4)], (2, 0), 7, id="bins add up"),
+        pytest.param([(0, 0, 3), (0, 1, 1), (1, 0, 4)], (0, 1), 5, id="one's own and that of others"),
+    ],
+)
+def test_amounts(taken: list[tuple[int, int, int]], at: tuple[int, int], expected: int) -> None:
+    """A bin takes as much as its most demanding strand."""
+    tally = Tally()
+    for bin_, strand, amount in taken:
+        tally.take("x", bin_, strand, amount)
+
+    assert tally.used("x", *at) == expected
+
+
+@pytest.mark.parametrize(
+    ("kept", "freed", "left"),
+    [
+        pytest.param({0, 1}, False, 5, id="nothing is given back"),
+        pytest.param({1}, False, 5, id="the most demanding stays"),
+        pytest.param({0}, True, 3, id="the most demanding goes"),
+        pytest.param(set(), True, 0, id="all go"),
+    ],
+)
+def test_giving_amounts_back(kept: set[int], freed: bool, left: int) -> None:
+    """What a bin takes shrinks when its most demanding strand is ruled out."""
+    tally = Tally()
+    tally.take("x", 0, 0, 3)
+    tally.take("x", 0, 1, 5)
+
+    assert (tally.keep(0, kept), tally.used("x", 7, 0)) == (freed, left)
+
+
+@pytest.mark.parametrize(
+    ("bin_", "strand", "expected"),
+    [
+        pytest.param(0, 0, False, id="for the strand that has it"),
+        pytest.param(0, 1, True, id="for another strand of the same bin: only one will come true"),
+        pytest.param(1, 0, False, id="for another bin"),
+    ],
+)
+def test_a_device_of_ones_own(bin_: int, strand: int, expected: bool) -> None:
+    """A published device is promised to one bin, at most once per strand."""
+    ledger = fresh()
+    ledger.commit(0, 0, [grant(GPU)])
+
+    assert ledger.is_free(GPU, bin_, strand) is expected
+
+
+@pytest.mark.parametrize(
+    ("bin_", "strand", "expected"),
+    [
+        pytest.param(0, 0, False, id="for the machine that has given it"),
+        pytest.param(0, 1, True, id="for the same claim as another machine"),
+        pytest.param(1, 0, True, id="for another machine, which brings its own"),
+    ],
+)
+def test_a_device_that_a_machine_brings_along(bin_: int, strand: int, expected: bool) -> None:
+    """Foretold devices of the same name are different devices on different machines."""
+    ledger = fresh()
+    ledger.commit(0, 0, [grant(FORETOLD)])
+
+    assert (ledger.is_free(FORETOLD, bin_, strand), ledger.is_free(GPU, bin_, strand)) == (expected, True)
+
+
+def test_devices_held_before() -> None:
+    """What somebody has already is free for nobody; what is shared can be shared on."""
+    before = Before(
+        exclusive=frozenset({GPU.id}), shared=frozenset({SHARED.id}), portions={(SHARED.id, LANES): 4}
+    )
+    ledger = fresh(before)
+
+    assert (ledger.is_free(GPU, 0, 0), ledger.is_shareable(GPU), ledger.is_shareable(SHARED)) == (
+        False,
+        False,
+        True,
+    )
+    assert (ledger.portion_used(SHARED, LANES, 0, 0), ledger.is_drawing(SHARED, 0, 0)) == (4, True)
+
+
+def test_shares_add_up() -> None:
+    """What is gone of a shared device is what was held before, what others took, and one's own."""
+    ledger = fresh(Before(portions={(SHARED.id, LANES): 1}))
+    ledger.commit(0, 0, [grant(SHARED, lanes=2)])
+    ledger.commit(0, 1, [grant(SHARED, lanes=4)])
+    ledger.commit(1, 0, [grant(SHARED, lanes=3), grant(SHARED, lanes=1)])
+
+    assert [ledger.portion_used(SHARED, LANES, *at) for at in ((0, 0), (0, 1), (1, 0), (2, 0))] == [
+        7,
+        9,
+        9,
+        9,
+    ]
+
+
+def test_a_shared_device_draws_once() -> None:
+    """Several shares of one device draw from its pool once per bin and strand."""
+    ledger = fresh()
+    ledger.commit(0, 0, [grant(SHARED, lanes=1), grant(SHARED, lanes=1)])
+
+    assert (ledger.drawn(SHARED, POWER, 0, 0), ledger.drawn(SHARED, POWER, 1, 0)) == (3 * NANOS, 3 * NANOS)
+    assert (ledger.is_drawing(SHARED, 0, 0), ledger.is_drawing(SHARED, 0, 1)) == (True, False)
+
+
+def test_counters_of_machines_are_their_own() -> None:
+    """What a machine brings along draws from counters that no other machine knows."""
+    foretold = device(gpu("nic", draws={"power": "3"}), template=True)
+    ledger = fresh()
+    ledger.commit(0, 0, [grant(foretold)])
+
+    assert [ledger.drawn(foretold, POWER, *at) for at in ((0, 0), (0, 1), (1, 0))] == [3 * NANOS, 0, 0]
+
+
+def test_counters_drawn_before() -> None:
+    """Devices that were held before have drawn already."""
+    ledger = Ledger(Before(), {(SHARED.id.pool_id, "set", "power"): NANOS})
+
+    assert ledger.drawn(SHARED, POWER, 0, 0) == NANOS
+
+
+def test_looking_after_devices_takes_nothing() -> None:
+    """A device that is only looked after stays free."""
+    ledger = fresh()
+    ledger.commit(0, 0, [grant(GPU, admin=True)])
+
+    assert ledger.is_free(GPU, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("kept", "free", "stamp"),
+    [
+        pytest.param({0, 1}, False, 0, id="all strands stay"),
+        pytest.param({1}, False, 0, id="one strand that has it stays"),
+        pytest.param({2}, True, 1, id="no strand that has it stays"),
+    ],
+)
+def test_giving_devices_back(kept: set[int], free: bool, stamp: int) -> None:
+    """A device is free again once no machine that has it can come of the claim."""
+    ledger = fresh()
+    for strand in (0, 1):
+        ledger.commit(5, strand, [grant(GPU)])
+    ledger.commit(5, 2, [])
+    ledger.keep(5, kept)
+
+    assert (ledger.is_free(GPU, 6, 0), ledger.stamp) == (free, stamp)
+    assert ledger.strands(5) == kept
+
+
+def test_nothing_to_give_back() -> None:
+    """A bin that was promised nothing has nothing to give back."""
+    ledger = fresh()
+    ledger.keep(5, {0})
+
+    assert (ledger.strands(5), ledger.stamp, ledger.drivers(5)) == (None, 0, [])
+
+
+def test_shares_and_counters_are_given_back() -> None:
+    """Shares and counters follow the strands that are left."""
+    ledger = fresh()
+    ledger.commit(0, 0, [grant(SHARED, lanes=2)])
+    ledger.commit(0, 1, [])
+    ledger.keep(0, {1})
+
+    assert (ledger.portion_used(SHARED, LANES, 1, 0), ledger.drawn(SHARED, POWER, 1, 0), ledger.stamp) == (
+        0,
+        0,
+        1,
+    )
+
+
+def test_drivers() -> None:
+    """A machine must run the drivers of what it brings along; what is elsewhere runs already."""
+    other = device(gpu("x"), template=True)
+    ledger = fresh()
+    ledger.commit(0, 0, [grant(GPU), grant(other)])
+    ledger.commit(0, 1, [grant(GPU)])
+
+    assert (ledger.drivers(0), ledger.drivers(1)) == ([DRIVER], [])
+    ledger.keep(0, {1})
+    assert ledger.drivers(0) == []
+
+
+ZONE_A, ZONE_B = (Requirements.only(ZONE, frozenset({zone})) for zone in "ab")
+AT_HOME = Device(id=DeviceId(DRIVER, "pool", "x"), raw=GPU.raw, home="n1")
+
+
+@pytest.mark.parametrize(
+    ("strands", "stays", "requirements"),
+    [
+        pytest.param({0: (grant(GPU),)}, False, NOTHING_REQUIRED, id="a device for all nodes"),
+        pytest.param({0: (grant(GPU, term=ZONE_A),)}, False, ZONE_A, id="a device of a zone"),
+        pytest.param({0: (grant(FORETOLD),)}, True, NOTHING_REQUIRED, id="a device of the machine"),
+        pytest.param(
+            {0: (grant(GPU),), 1: (grant(FORETOLD),)}, True, NOTHING_REQUIRED, id="perhaps of the machine"
+        ),
+        pytest.param({0: (grant(AT_HOME),)}, True, NOTHING_REQUIRED, id="a device of a node"),
+        pytest.param(
+            {0: (grant(GPU, term=ZONE_A),), 1: (grant(GPU, term=ZONE_B),)},
+            False,
+            ZONE_A.intersect(ZONE_B),
+            id="different zones for different machines",
+        ),
+    ],
+)
+def test_who_else_can_use_a_claim(
+    strands: dict[int, tuple[Grant, ...]], stays: bool, requirements: Requirements
+) -> None:
+    """A claim can be used where its devices can be reached, whatever its machine becomes."""
+    seat = Seat(0, strands)
+
+    assert (seat.stays, seat.requirements) == (stays, requirements)
+
+
+def test_claims_follow_their_machine() -> None:
+    """Once a claim cannot be of the machine any more, others can use it, and may ask again."""
+    ledger = fresh()
+    for strand, one in ((0, GPU), (1, FORETOLD)):
+        ledger.commit(0, strand, [grant(one)])
+    ledger.seat("c", 0, {0: (grant(GPU),), 1: (grant(FORETOLD),)}, shared=True)
+    before = ledger.stamp, ledger.seats["c"].stays
+    ledger.keep(0, {0})
+
+    assert (before, ledger.stamp, ledger.seats["c"].stays) == ((1, True), 2, False)
+
+
+def result(name: str, **fields: Any) -> DeviceRequestAllocationResult:
+    """Return a device that a claim was given."""
+    return convert(
+        {"driver": DRIVER, "pool": "pool", "device": name, **fields}, DeviceRequestAllocationResult
+    )
+
+
+@pytest.mark.parametrize(
+    ("results", "exclusive", "shared", "lanes"),
+    [
+        pytest.param([result("a")], {"a"}, set(), None, id="a device of one's own"),
+        pytest.param([result("a", consumedCapacity={"lanes": "2"})], set(), {"a"}, 2, id="a share"),
+        pytest.param([result("a", shareID="s")], set(), {"a"}, None, id="a share of nothing that is counted"),
+        pytest.param(
+            [result("a", consumedCapacity={"lanes": "2"}), result("a", consumedCapacity={LANES: "3"})],
+            set(),
+            {"a"},
+            5,
+            id="shares add up, however their names are written",
+        ),
+        pytest.param([result("a", adminAccess=True)], set(), set(), None, id="a device that is looked after"),
+        pytest.param(
+            [result("a", consumedCapacity={"lanes": "?"})],
+            {"a"},
+            {"a"},
+            None,
+            id="a share that cannot be read",
+        ),
+    ],
+)
+def test_what_was_given_before(
+    results: list[DeviceRequestAllocationResult], exclusive: set[str], shared: set[str], lanes: int | None
+) -> None:
+    """Devices are held alone or in shares."""
+    found = held_before([Holding(claim="c", results=tuple(results))], frozenset())
+    amount = found.portions.get((DeviceId(DRIVER, "pool", "a"), LANES))
+
+    assert ({each.name for each in found.exclusive}, {each.name for each in found.shared}) == (
+        exclusive,
+        shared,
+    )
+    assert amount == (None if lanes is None else lanes * NANOS)
+
+
+def test_what_is_let_go() -> None:
+    """A claim that is let go holds nothing; what others hold of the same device stays."""
+    share = [Holding(claim=name, results=(result("a", consumedCapacity={"lanes": "2"}),)) for name in "xy"]
+    alone = Holding(claim="x", results=(result("b"),))
+    found = held_before([*share, alone], {"x"})
+
+    assert (found.exclusive, list(found.portions.values())) == (frozenset(), [2 * NANOS])

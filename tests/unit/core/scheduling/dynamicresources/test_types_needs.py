@@ -1,0 +1,105 @@
+"""What a problem says about devices."""
+
+from __future__ import annotations
+
+import pytest
+
+from karpenter.api.pod import Pod
+from karpenter.api.wire import convert
+from karpenter.core.scheduling.dynamicresources.types import (
+    ANYWHERE,
+    Claim,
+    Consumer,
+    Devices,
+    Holding,
+    Needs,
+)
+from tests.unit.core.scheduling.dynamicresources.hardware import asking, exactly
+
+ONE, TWO = asking(exactly(count=1)), asking(exactly(count=2))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        pytest.param(
+            Claim(key="a", name="g", own=True, devices=ONE),
+            Claim(key="b", name="g", own=True, devices=ONE),
+            True,
+            id="claims made alike for different pods",
+        ),
+        pytest.param(
+            Claim(key="a", name="g", own=True, devices=ONE),
+            Claim(key="b", name="g", own=True, devices=TWO),
+            False,
+            id="claims for different things",
+        ),
+        pytest.param(
+            Claim(key="a", name="g", devices=ONE),
+            Claim(key="b", name="g", devices=ONE),
+            False,
+            id="named claims",
+        ),
+        pytest.param(
+            Claim(key="a", name="g", devices=ONE),
+            Claim(key="a", name="g", devices=ONE),
+            True,
+            id="the same claim",
+        ),
+        pytest.param(
+            Claim(key="a", name="g", own=True, devices=ONE, reach=ANYWHERE),
+            Claim(key="b", name="g", own=True, devices=ONE, reach=ANYWHERE),
+            False,
+            id="claims that have devices already",
+        ),
+    ],
+)
+def test_which_claims_are_alike(one: Claim, other: Claim, alike: bool) -> None:
+    """Pods are told apart by claims that others can use or that have devices, not by names of new ones."""
+    assert (Needs((one,)).likeness == Needs((other,)).likeness) is alike
+
+
+def pod(name: str, *, node: str = "", uid: str = "") -> Pod:
+    """Return a pod."""
+    return convert(
+        {"metadata": {"name": name, "namespace": "d", "uid": uid}, "spec": {"nodeName": node}}, Pod
+    )
+
+
+@pytest.mark.parametrize(
+    ("consumers", "placed", "leaving", "expected"),
+    [
+        pytest.param([Consumer("d/a")], [pod("a", node="n")], [], True, id="its pod is moved"),
+        pytest.param([Consumer("d/a")], [], [Consumer("d/a")], True, id="its pod goes with a node"),
+        pytest.param([Consumer("d/a")], [pod("a")], [], False, id="its pod waits, and needs it"),
+        pytest.param([Consumer("d/a")], [pod("b", node="n")], [], False, id="another pod is moved"),
+        pytest.param(
+            [Consumer("d/a"), Consumer("d/b")],
+            [pod("a", node="n")],
+            [],
+            False,
+            id="one of its two pods stays",
+        ),
+        pytest.param(
+            [Consumer("d/a"), Consumer("d/b")],
+            [pod("a", node="n")],
+            [Consumer("d/b")],
+            True,
+            id="both of its pods go",
+        ),
+        pytest.param([], [pod("a", node="n")], [], False, id="nobody uses it: it is kept for somebody"),
+        pytest.param([Consumer("d/a", "1")], [pod("a", node="n", uid="1")], [], True, id="the very same pod"),
+        pytest.param([Consumer("d/a", "1")], [pod("a", node="n", uid="2")], [], False, id="a namesake"),
+        pytest.param(
+            [Consumer("d/a", "1")], [pod("a", node="n")], [], True, id="a pod of which no id is known"
+        ),
+    ],
+)
+def test_which_claims_are_let_go(
+    consumers: list[Consumer], placed: list[Pod], leaving: list[Consumer], expected: bool
+) -> None:
+    """A claim gives its devices back when every pod that uses it leaves its node."""
+    holding = Holding(claim="c", results=(), consumers=tuple(consumers))
+    devices = Devices(needs={}, holdings=(holding,), leaving=tuple(leaving))
+
+    assert devices.let_go(placed) == (frozenset({"c"}) if expected else frozenset())

@@ -1,0 +1,68 @@
+"""A problem made ready for packing."""
+
+from __future__ import annotations
+
+from karpenter.api.labels import PREFER_NO_SCHEDULE, ZONE
+from karpenter.core.scheduling.encode.encode import Encoded
+from karpenter_local.testing.builders import instance_type, pod, pool, problem, spread, taint
+
+POOL = pool(
+    "p", instance_type("t", cpu=4, memory=8, resources={"example.com/gpu": 2, "example.com/unused": 1})
+)
+
+
+def test_the_axis_has_what_anyone_asks_for() -> None:
+    """Cores, memory and the number of pods always matter; others when a pod or a daemon wants them."""
+    plain = Encoded(problem(pod("a"), pools=[POOL]))
+    special = Encoded(
+        problem(
+            pod("a", resources={"example.com/gpu": "1"}),
+            pools=[POOL],
+            daemons=[pod("d", resources={"ephemeral-storage": "1Gi"})],
+        )
+    )
+
+    assert plain.axis == ("cpu", "memory", "pods")
+    assert special.axis == ("cpu", "ephemeral-storage", "example.com/gpu", "memory", "pods")
+
+
+def test_classes_know_their_place_on_the_axis() -> None:
+    """What a class wants is a row of exact integers."""
+    encoded = Encoded(problem(pod("a", cpu="250m", resources={"example.com/gpu": "1"}), pools=[POOL]))
+
+    (group,) = encoded.classes
+    assert group.want == (250, 1, 128 * 2**20, 1)
+    assert group.vector.tolist() == list(group.want)
+
+
+def test_templates_keep_the_order_of_pools() -> None:
+    """Pools are numbered in the order in which they are tried."""
+    encoded = Encoded(problem(pod("a"), pools=[pool("b", *POOL.types), pool("a", *POOL.types)]))
+
+    assert [(template.number, template.pool.name) for template in encoded.templates] == [(0, "b"), (1, "a")]
+
+
+def test_avoiding_nodes_is_a_wish_only_where_some_pool_discourages() -> None:
+    """Pods have a last reading that accepts discouraging taints when there are any."""
+    reluctant = pool("p", *POOL.types, taints=(taint("t", PREFER_NO_SCHEDULE),))
+
+    plain, discouraged = (
+        Encoded(problem(pod("a"), pools=[POOL])),
+        Encoded(problem(pod("a"), pools=[reluctant])),
+    )
+
+    assert len(plain.classes[0].manner.rungs) == 1
+    assert [rung.given_up for rung in discouraged.classes[0].manner.rungs] == [
+        "",
+        "avoiding PreferNoSchedule nodes",
+    ]
+
+
+def test_every_run_starts_with_fresh_counts() -> None:
+    """What one run counts is not seen by another."""
+    encoded = Encoded(problem(pod("a", app="a", spreads=[spread(ZONE, app="a")]), pools=[POOL]))
+    one, other = (encoded.wishes(encoded.fresh_topology())[0][0].demands.domains[0].group for _ in range(2))
+
+    one.add("zone-1")
+
+    assert (one.counts["zone-1"], other.counts["zone-1"]) == (1, 0)

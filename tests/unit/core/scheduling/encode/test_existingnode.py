@@ -1,0 +1,108 @@
+"""Existing nodes sorted into kinds that no pod can tell apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from karpenter.api.labels import ARCH, HOSTNAME, ZONE
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.scheduling.problem import PodVolumes
+from karpenter_local.testing.builders import company, node, only, pod, problem, spread, taint, tolerate
+from tests.unit.core.scheduling.pack.runs import fresh, unlabelled, wish_of
+
+if TYPE_CHECKING:
+    from karpenter.api.pod import Pod
+
+THERE = [
+    node("n0", zone="zone-1"),
+    node("n1", zone="zone-2"),
+    node("n2", zone="zone-1", taints=(taint("gpu"),)),
+    node("n3", zone="zone-1", node_labels={"team": "red"}),
+]
+
+
+def kinds(*pods: Pod) -> list[int]:
+    """Return the kind of each node, as far as some pods can tell."""
+    return fresh(problem(pods, nodes=THERE)).kinds.of.tolist()
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        pytest.param(pod("x"), [0, 0, 1, 0], id="taints always make a difference"),
+        pytest.param(pod("x", on={ZONE: "zone-1"}), [0, 1, 2, 0], id="a label that is asked about does"),
+        pytest.param(
+            pod("x", terms=[[only("team", "red")], [only(ARCH, "arm64")]]), [0, 0, 1, 2], id="in any reading"
+        ),
+        pytest.param(
+            pod("x", app="x", spreads=[spread(ZONE, app="x")]), [0, 1, 2, 0], id="a topology key does"
+        ),
+        pytest.param(
+            pod("x", app="x", spreads=[spread(HOSTNAME, app="x")]),
+            [0, 0, 1, 0],
+            id="the host name does not by itself",
+        ),
+    ],
+)
+def test_kinds(one: Pod, expected: list[int]) -> None:
+    """Nodes are of one kind when no pod of the problem could tell them apart."""
+    assert kinds(one) == expected
+
+
+def test_labels_that_volumes_ask_about_make_a_difference() -> None:
+    """Where a volume can be reached from is a question about nodes too."""
+    volumes = {"default/x": PodVolumes(alternatives=(Requirements.only("team", frozenset({"red"})),))}
+
+    run = fresh(problem(pod("x"), nodes=THERE, volumes=volumes))
+
+    assert run.kinds.of.tolist() == [0, 0, 1, 2]
+    assert [kind.suits(wish_of(run, "x")) for kind in run.kinds.all] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        pytest.param(pod("x"), [0, 1, 3], id="an untolerated taint does not suit"),
+        pytest.param(pod("x", tolerations=[tolerate("gpu")]), [0, 1, 2, 3], id="a tolerated taint does"),
+        pytest.param(pod("x", on={ZONE: "zone-2"}), [1], id="labels must match"),
+        pytest.param(pod("x", on={"team": "red"}), [3], id="a label that a node lacks does not match"),
+        pytest.param(
+            pod("x", on={"team": "red"}, terms=[[only("team", "blue")]]),
+            [],
+            id="a contradiction suits nobody",
+        ),
+    ],
+)
+def test_suits(one: Pod, expected: list[int]) -> None:
+    """A kind of node suits a pod by its labels and taints, whatever runs there."""
+    run = fresh(problem(one, nodes=THERE))
+
+    assert run.nodes_for(wish_of(run, "x")).tolist() == expected
+    assert run.nodes_for(wish_of(run, "x")).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        pytest.param(
+            pod("x", near=[company(ZONE, app="web")]), [True, False, False], id="only where company is"
+        ),
+        pytest.param(
+            pod("x", apart=[company(ZONE, app="web")]), [False, True, False], id="only where nobody is"
+        ),
+        pytest.param(
+            pod("x", app="new", near=[company(ZONE, app="new")]),
+            [True, True, False],
+            id="anywhere with the label, first",
+        ),
+        pytest.param(pod("x"), [True], id="anywhere without demands"),
+    ],
+)
+def test_permits(one: Pod, expected: list[bool]) -> None:
+    """Counts decide which kinds are open now; a node without the label is in no domain."""
+    there = [node("n0", pod("w", app="web"), zone="zone-1"), node("n1", zone="zone-2")]
+    run = fresh(problem(one, nodes=[*there, unlabelled(node("n2"), ZONE)]))
+
+    assert [kind.permits(wish_of(run, "x")) for kind in run.kinds.all] == expected

@@ -1,0 +1,276 @@
+"""The ladder of a pod's wishes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from karpenter.api.pod import PodSpec
+from karpenter.api.wire import convert
+from karpenter.core.scheduling.encode.preferences import ladder, node_terms, required_apart
+
+if TYPE_CHECKING:
+    from karpenter.core.scheduling.encode.preferences import Rung
+
+
+def expression(key: str, *values: str) -> dict[str, Any]:
+    """Return a node selector term."""
+    return {"matchExpressions": [{"key": key, "operator": "In", "values": list(values)}]}
+
+
+def near(key: str) -> dict[str, Any]:
+    """Return a pod affinity term."""
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "web"}}}
+
+
+def weighted(weight: int, key: str) -> dict[str, Any]:
+    """Return a preferred pod affinity term."""
+    return {"weight": weight, "podAffinityTerm": near(key)}
+
+
+def preferred(weight: int, key: str, *values: str) -> dict[str, Any]:
+    """Return a preferred node affinity term."""
+    return {"weight": weight, "preference": expression(key, *values)}
+
+
+def spread(key: str, unsatisfiable: str = "ScheduleAnyway") -> dict[str, Any]:
+    """Return a spread over a label."""
+    return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": unsatisfiable}
+
+
+def rungs(*, respect: bool = True, avoidance: bool = False, **spec: object) -> list[Rung]:
+    """Return every reading of a pod."""
+    found = convert(spec, PodSpec)
+    return list(ladder(found, found.topology_spread_constraints, respect=respect, avoidance=avoidance))
+
+
+def node_affinity(required: list[Any] | None = None, wanted: list[Any] | None = None) -> dict[str, Any]:
+    """Return a node affinity with alternatives and preferences."""
+    found: dict[str, Any] = {"preferredDuringSchedulingIgnoredDuringExecution": wanted or []}
+    if required:
+        found["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": required}
+    return {"nodeAffinity": found}
+
+
+def pod_affinity(kind: str, required: list[Any], wanted: list[Any]) -> dict[str, Any]:
+    """Return a pod affinity or anti-affinity."""
+    return {
+        kind: {
+            "requiredDuringSchedulingIgnoredDuringExecution": required,
+            "preferredDuringSchedulingIgnoredDuringExecution": wanted,
+        }
+    }
+
+
+EVERYTHING: dict[str, Any] = {
+    "nodeSelector": {"s": "1"},
+    "affinity": {
+        **node_affinity(
+            [expression("r", "1"), expression("r", "2")],
+            [preferred(1, "p", "light"), preferred(9, "p", "heavy")],
+        ),
+        **pod_affinity("podAffinity", [near("host")], [weighted(1, "rack"), weighted(5, "zone")]),
+        **pod_affinity("podAntiAffinity", [near("host")], [weighted(2, "row"), weighted(3, "room")]),
+    },
+    "topologySpreadConstraints": [
+        spread("zone"),
+        spread("host", "DoNotSchedule"),
+        spread("rack"),
+        spread("room"),
+    ],
+}
+
+
+def test_the_order_of_giving_up() -> None:
+    """Wishes are given up one by one, in a fixed order, the heaviest of a kind first."""
+    found = rungs(avoidance=True, **EVERYTHING)
+
+    assert [rung.given_up for rung in found] == [
+        "",
+        "a node affinity term",
+        "a preferred pod affinity",
+        "a preferred pod affinity",
+        "a preferred pod anti-affinity",
+        "a preferred pod anti-affinity",
+        "a preferred node affinity",
+        "a preferred node affinity",
+        "an even spread over zone",
+        "an even spread over room",
+        "an even spread over rack",
+        "avoiding PreferNoSchedule nodes",
+    ]
+
+
+def test_the_first_rung_holds_everything() -> None:
+    """At first every wish counts as required: the first alternative, the heaviest preference, all company."""
+    first = rungs(**EVERYTHING)[0]
+
+    assert (
+        str(first.requirements),
+        str(first.strict),
+        [term.topology_key for term in first.near],
+        [term.topology_key for term in first.apart],
+        [each.topology_key for each in first.spreads],
+    ) == (
+        "p In [heavy], r In [1], s In [1]",
+        "r In [1], s In [1]",
+        ["host", "zone", "rack"],
+        ["host", "room", "row"],
+        ["zone", "host", "rack", "room"],
+    )
+
+
+def test_the_last_rung_holds_what_is_required() -> None:
+    """At last only the last alternative, required company and strict spreads are left."""
+    last = rungs(**EVERYTHING)[-1]
+
+    assert (
+        str(last.requirements),
+        [term.topology_key for term in last.near],
+        [term.topology_key for term in last.apart],
+        [each.topology_key for each in last.spreads],
+        last.tolerations,
+    ) == ("r In [2], s In [1]", ["host"], ["host"], ["host"], ())
+
+
+@pytest.mark.parametrize(
+    ("rung", "expected"),
+    [
+        pytest.param(0, ["zone", "rack"], id="the heaviest first"),
+        pytest.param(2, ["rack"], id="the heaviest goes first"),
+        pytest.param(3, [], id="then the next"),
+    ],
+)
+def test_company_is_given_up_by_weight(rung: int, expected: list[str]) -> None:
+    """Of preferred pod affinities the heaviest is held first, and given up first."""
+    found = rungs(**EVERYTHING)[rung]
+
+    assert [term.topology_key for term in found.near[1:]] == expected
+
+
+def test_equal_weights_keep_their_order() -> None:
+    """Of two preferences with one weight the first is the first to count, and to go."""
+    found = rungs(affinity=node_affinity(None, [preferred(5, "p", "first"), preferred(5, "p", "second")]))
+
+    assert [str(rung.requirements) for rung in found] == ["p In [first]", "p In [second]", ""]
+
+
+def test_spreads_close_ranks() -> None:
+    """When a spread is given up, the last one takes its place; that is then the next to go."""
+    found = rungs(topologySpreadConstraints=[spread("a"), spread("b"), spread("c")])
+
+    assert [[each.topology_key for each in rung.spreads] for rung in found] == [
+        ["a", "b", "c"],
+        ["c", "b"],
+        ["b"],
+        [],
+    ]
+
+
+def test_strict_spreads_are_never_given_up() -> None:
+    """DoNotSchedule means what it says."""
+    assert len(rungs(topologySpreadConstraints=[spread("a", "DoNotSchedule")])) == 1
+
+
+def test_the_last_alternative_is_never_given_up() -> None:
+    """Of required alternatives one must hold."""
+    found = rungs(affinity=node_affinity([expression("r", "1"), expression("r", "2"), expression("r", "3")]))
+
+    assert [str(rung.requirements) for rung in found] == ["r In [1]", "r In [2]", "r In [3]"]
+
+
+def test_ignored_preferences() -> None:
+    """Where preferences are ignored, only what is required is ever held."""
+    found = rungs(respect=False, **EVERYTHING)
+
+    assert [
+        (str(r.requirements), len(r.near), len(r.apart), [s.topology_key for s in r.spreads]) for r in found
+    ] == [("r In [1], s In [1]", 1, 1, ["host"]), ("r In [2], s In [1]", 1, 1, ["host"])]
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "expected"),
+    [
+        pytest.param([], 2, id="it is added last"),
+        pytest.param([{"operator": "Exists", "effect": "PreferNoSchedule"}], 1, id="it is there already"),
+    ],
+)
+def test_avoidance_is_given_up_last(tolerations: list[Any], expected: int) -> None:
+    """Where some pool would rather not have the pod, it is tolerated in the end, once."""
+    assert len(rungs(avoidance=True, tolerations=tolerations)) == expected
+
+
+def test_avoidance_adds_a_toleration() -> None:
+    """The wish to avoid such nodes is given up by tolerating their taint."""
+    last = rungs(avoidance=True, tolerations=[{"key": "x", "operator": "Exists"}])[-1]
+
+    assert [(t.key, t.operator, t.effect) for t in last.tolerations] == [
+        ("x", "Exists", ""),
+        ("", "Exists", "PreferNoSchedule"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, [""], id="no wishes"),
+        pytest.param(
+            {"nodeSelector": {"a": "1"}, "affinity": node_affinity([expression("a", "1", "2")])},
+            [""],
+            id="a common value",
+        ),
+        pytest.param(
+            {"nodeSelector": {"a": "1"}, "affinity": node_affinity([expression("a", "2")])},
+            ["a"],
+            id="no common value",
+        ),
+        pytest.param(
+            {"nodeSelector": {"a": "1"}, "affinity": node_affinity(None, [preferred(1, "a", "2")])},
+            ["a", ""],
+            id="a preference that is given up",
+        ),
+        pytest.param(
+            {
+                "affinity": node_affinity(
+                    [
+                        {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]},
+                        {
+                            "matchExpressions": [
+                                {"key": "a", "operator": "DoesNotExist"},
+                                {"key": "a", "operator": "Exists"},
+                            ]
+                        },
+                    ]
+                )
+            },
+            ["", "a"],
+            id="a label that must not be there and must",
+        ),
+    ],
+)
+def test_contradictions(spec: dict[str, Any], expected: list[str]) -> None:
+    """A label that must be there and can have no value makes a reading impossible, and is named."""
+    assert [rung.impossible for rung in rungs(**spec)] == expected
+
+
+def test_a_pod_without_wishes() -> None:
+    """There is one way to read a pod that says nothing."""
+    assert [str(rung.requirements) for rung in rungs()] == [""]
+
+
+@pytest.mark.parametrize(
+    ("affinity", "terms", "apart"),
+    [
+        pytest.param(None, 0, 0, id="no affinity"),
+        pytest.param({}, 0, 0, id="an affinity that says nothing"),
+        pytest.param(node_affinity(None, [preferred(1, "p", "x")]), 0, 0, id="preferences only"),
+        pytest.param(node_affinity([expression("r", "1")]), 1, 0, id="an alternative"),
+        pytest.param(pod_affinity("podAntiAffinity", [near("host")], []), 0, 1, id="company to avoid"),
+    ],
+)
+def test_what_a_pod_can_never_do_without(affinity: Any, terms: int, apart: int) -> None:
+    """Required alternatives and required distance can be asked for on their own."""
+    spec = convert({"affinity": affinity}, PodSpec)
+
+    assert (len(node_terms(spec)), len(required_apart(spec))) == (terms, apart)

@@ -1,0 +1,157 @@
+"""One reading of one class: caps per bin, taints, and what changes its chances."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from karpenter.api.labels import ARCH, HOSTNAME, ZONE
+from karpenter.core.scheduling.encode.preferences import cap_of
+from karpenter_local.testing.builders import (
+    Wishes,
+    company,
+    instance_type,
+    node,
+    only,
+    pod,
+    pool,
+    problem,
+    spread,
+    taint,
+    tolerate,
+)
+from tests.unit.core.scheduling.pack.runs import fresh, wish_of
+
+if TYPE_CHECKING:
+    from karpenter.api.pod import Pod
+    from karpenter.core.scheduling.encode.preferences import Wish
+
+POOL = pool("p", instance_type("t"))
+MANY = 2**31 - 1
+WEB, DB = pod("w", app="web"), pod("d", app="db")
+
+
+def wish(one: Pod) -> Wish:
+    """Return the wish of a pod beside four nodes: with nothing, two ``web``, one ``web``, and one ``db``."""
+    there = [node("n0"), node("n1", WEB, pod("v", app="web")), node("n2", WEB), node("n3", DB)]
+    return wish_of(fresh(problem(one, pools=[POOL], nodes=there)), one.metadata.name)
+
+
+CAPS = [
+    pytest.param(pod("x"), [MANY] * 4, id="a plain pod fits anywhere any number of times"),
+    pytest.param(pod("x", ports=[80]), [1] * 4, id="a host port is there once per node"),
+    pytest.param(
+        pod("x", app="web", spreads=[spread(HOSTNAME, app="web", skew=2)]),
+        [2, 0, 1, 2],
+        id="a spread over nodes leaves what its skew allows",
+    ),
+    pytest.param(
+        pod("x", spreads=[spread(HOSTNAME, app="web", skew=1)]),
+        [MANY, 0, MANY, MANY],
+        id="who does not count is kept out only where the skew is exceeded",
+    ),
+    pytest.param(
+        pod("x", app="web", apart=[company(HOSTNAME, app="web")]),
+        [1, 0, 0, 1],
+        id="who avoids its own kind is alone",
+    ),
+    pytest.param(
+        pod("x", apart=[company(HOSTNAME, app="web")]),
+        [MANY, 0, 0, MANY],
+        id="who avoids others goes where they are not",
+    ),
+    pytest.param(
+        pod("x", near=[company(HOSTNAME, app="web")]), [0, MANY, MANY, 0], id="who needs company goes to it"
+    ),
+    pytest.param(
+        pod("x", app="new", near=[company(HOSTNAME, app="new")]),
+        [MANY] * 4,
+        id="the first that needs its own kind may start anywhere",
+    ),
+    pytest.param(
+        pod("x", app="web", near=[company(HOSTNAME, app="web")]),
+        [0, MANY, MANY, 0],
+        id="the next that needs its own kind may not",
+    ),
+    pytest.param(
+        pod("x", ports=[80], apart=[company(HOSTNAME, app="db")], near=[company(HOSTNAME, app="web")]),
+        [0, 1, 1, 0],
+        id="the tightest of several demands counts",
+    ),
+]
+
+
+@pytest.mark.parametrize(("one", "expected"), CAPS)
+def test_caps(one: Pod, expected: list[int]) -> None:
+    """What runs on a bin decides how many more pods of a class it takes; one bin or many are asked alike."""
+    ours = wish(one)
+    caps = ours.host_caps(0, 4)
+
+    assert [ours.host_cap(number) for number in range(4)] == expected
+    assert (caps.tolist() if caps is not None else [MANY] * 4) == expected
+
+
+def test_without_demands_there_are_no_caps() -> None:
+    """Nothing is worked out for pods that nothing limits."""
+    assert wish(pod("x")).host_caps(0, 4) is None
+
+
+def test_a_single_demand_has_its_own_cap() -> None:
+    """Each demand can be asked alone which bins it closes."""
+    ours = wish(pod("x", near=[company(HOSTNAME, app="web"), company(HOSTNAME, app="db")]))
+
+    assert [[cap_of(asked, number) > 0 for number in range(4)] for asked in ours.demands.hosts] == [
+        [False, True, True, False],
+        [False, False, False, True],
+    ]
+
+
+def test_full_bins_are_closed_for_good_unless_company_may_come() -> None:
+    """A bin that a pod must avoid stays closed; one that lacks company may still get it."""
+    avoiding = wish(pod("x", apart=[company(HOSTNAME, app="web")]))
+    seeking = wish(pod("x", near=[company(HOSTNAME, app="web")]))
+
+    assert [avoiding.is_closed(number) for number in (0, 1)] == [False, True]
+    assert [seeking.is_closed(number) for number in (0, 1)] == [False, False]
+
+
+def test_taints_are_asked_once_per_pool() -> None:
+    """Whether a pool's taints are tolerated is remembered."""
+    tainted = pool("p", instance_type("t"), taints=(taint("gpu"),))
+    run = fresh(problem(pod("x"), pod("y", tolerations=[tolerate("gpu")]), pools=[tainted]))
+    (template,) = run.templates
+
+    assert [wish_of(run, name).tolerates(template) for name in "xyxy"] == [False, True, False, True]
+
+
+def test_a_wish_says_what_its_reading_says() -> None:
+    """Requirements hold preferences, strict requirements do not."""
+    fond = pod(
+        "x",
+        on={ARCH: "amd64"},
+        tolerations=[tolerate("t")],
+        prefers=Wishes(nodes=((1, [only(ZONE, "zone-1")]),)),
+    )
+    ours = wish(fond)
+
+    assert ours.requirements.keys() == {ARCH, ZONE}
+    assert ours.strict.keys() == {ARCH}
+    assert ours.tolerations == (tolerate("t"),)
+
+
+def test_counts_that_matter_change_the_stamp() -> None:
+    """A count in a group that limits the pod makes old answers worthless; others do not."""
+    run = fresh(
+        problem(
+            pod("x", app="web", spreads=[spread(ZONE, app="web")]),
+            pod("y", near=[company(ZONE, app="web")]),
+            pools=[POOL],
+        )
+    )
+    even, near = wish_of(run, "x").reading, wish_of(run, "y").reading
+    before = even.stamp(), near.stamp()
+
+    even.demands.domains[0].group.add("zone-1")
+
+    assert (even.stamp() != before[0], near.stamp() != before[1]) == (True, False)

@@ -1,0 +1,348 @@
+"""First come, first served."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from karpenter.api.labels import ARCH, HOSTNAME, INSTANCE_TYPE, PREFER_NO_SCHEDULE, ZONE
+from karpenter.core.model.hostportusage import HostPort
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.scheduling.decode import Outcome
+from karpenter.core.scheduling.pack import greedy
+from karpenter.core.scheduling.problem import Options, PodVolumes
+from karpenter_local.testing.builders import (
+    Wishes,
+    company,
+    instance_type,
+    node,
+    only,
+    pod,
+    pool,
+    problem,
+    replicas,
+    spread,
+    taint,
+)
+from tests.unit.core.scheduling.pack import runs
+from tests.unit.core.scheduling.pack.runs import bins
+
+if TYPE_CHECKING:
+    from karpenter.core.scheduling.pack.scheduler import Run
+    from karpenter.core.scheduling.problem import Problem
+
+T4 = instance_type("t4", cpu=4, memory=8)
+T8 = instance_type("t8", cpu=8, memory=16)
+POOL = pool("p", T4, T8)
+
+
+def sizes(run: Run) -> list[int]:
+    """Return how many pods each claim has."""
+    return [len(each) for each in bins(run)]
+
+
+# Existing nodes.
+
+
+def test_existing_nodes_come_first_in_order() -> None:
+    """Pods fill the nodes that are there, one after the other, before anything is bought."""
+    there = [node("n1", free={"cpu": "2"}), node("n2", free={"cpu": "1"})]
+
+    run = runs.placed(problem(replicas(pod("a", cpu="1"), 4), pools=[POOL], nodes=there))
+
+    assert Outcome(run).placed == {"n1": ("default/a-000", "default/a-001"), "n2": ("default/a-002",)}
+    assert bins(run) == [["a-003"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(
+            problem(replicas(pod("a", ports=[80]), 2), nodes=[node("n1"), node("n2")]),
+            {"n1": 1, "n2": 1},
+            id="one host port per node",
+        ),
+        pytest.param(
+            problem(pod("a", ports=[80]), nodes=[node("n1", ports=(HostPort(80),)), node("n2")]),
+            {"n2": 1},
+            id="a port that is taken is not to be had",
+        ),
+        pytest.param(
+            problem(
+                replicas(pod("a", app="a", spreads=[spread(HOSTNAME, app="a", skew=2)]), 5),
+                nodes=[node("n1"), node("n2", pod("z", app="a"))],
+            ),
+            {"n1": 2, "n2": 1},
+            id="a spread over nodes caps each of them",
+        ),
+        pytest.param(
+            problem(pod("a"), nodes=[node("n1", quiet=True), node("n2")]),
+            {"n1": 1},
+            id="a quiet node takes who waits",
+        ),
+        pytest.param(
+            problem(pod("a"), nodes=[node("n1", quiet=True), node("n2")], moved=["default/a"]),
+            {"n2": 1},
+            id="but none that is only moved",
+        ),
+        pytest.param(
+            problem(pod("a", on={ZONE: "x"}), nodes=[node("n1")]), {}, id="a node that does not suit"
+        ),
+        pytest.param(
+            problem(pod("a"), nodes=[node("n1", free={"memory": "-1"}), node("n2")]),
+            {"n2": 1},
+            id="an overdrawn node takes nothing",
+        ),
+    ],
+)
+def test_nodes_take_what_they_may(given: Problem, expected: dict[str, int]) -> None:
+    """A node takes as many pods as room, ports and company allow."""
+    assert {name: len(pods) for name, pods in Outcome(runs.placed(given)).placed.items()} == expected
+
+
+def test_volumes_are_attached_up_to_the_limit_of_a_node() -> None:
+    """A node attaches so many different volumes of a driver; volumes that it has already need no more."""
+    volumes = {
+        f"default/{name}": PodVolumes(
+            claims={"csi": frozenset({f"default/{claim}"}), "other": frozenset({"x"})}
+        )
+        for name, claim in (("a", "one"), ("b", "one"), ("c", "two"), ("d", "three"))
+    }
+    there = [node("n1", volumes={"csi": frozenset({"default/one"})}, volume_limits={"csi": 2}), node("n2")]
+
+    run = runs.placed(problem(*(pod(name) for name in "abcd"), nodes=there, volumes=volumes))
+
+    assert Outcome(run).placed == {"n1": ("default/a", "default/b", "default/c"), "n2": ("default/d",)}
+
+
+# Claims.
+
+
+def test_the_claim_with_the_fewest_pods_comes_first() -> None:
+    """Small pods go where the fewest pods are, the first of equals."""
+    given = problem(
+        replicas(pod("big", cpu="5"), 3), replicas(pod("small", cpu="1"), 4), pools=[pool("p", T8)]
+    )
+
+    run = runs.placed(given)
+
+    assert bins(run) == [
+        ["big-000", "small-000", "small-003"],
+        ["big-001", "small-001"],
+        ["big-002", "small-002"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "count", [pytest.param(5, id="one by one"), pytest.param(greedy._FEW + 11, id="all at once")]
+)
+def test_levelling_many_pods_is_placing_them_one_by_one(count: int) -> None:
+    """However many equal pods there are, each claim gets what it would get one pod at a time."""
+    kinds = [instance_type("t32", cpu=32, memory=64), instance_type("a32", cpu=32, memory=64, arch="arm64")]
+    fixed = [
+        pod("x", cpu="30", on={ARCH: "amd64"}),
+        pod("y", cpu="29", memory="20Gi", on={ARCH: "arm64"}),
+        pod("z", cpu="28", on={ARCH: "arm64"}),
+        pod("w", cpu="27", terms=[[only(INSTANCE_TYPE, "t32")]]),
+    ]
+    small = pod("s", cpu="100m", on={ARCH: "arm64"})
+    given = problem(
+        *fixed, replicas(small, count), pools=[pool("p", *kinds)], options=Options(packing="greedy")
+    )
+    run, slow = runs.fresh(given), runs.fresh(given)
+    everyone = {each.number: len(each.pods) for each in run.encoded.classes}
+
+    greedy.pack(run, everyone)
+    for each in slow.encoded.classes:
+        for _ in range(len(each.pods)):
+            greedy.place_class(slow, each, 1)
+
+    assert sizes(run) == sizes(slow)
+
+
+def test_a_full_claim_is_passed_over_when_many_are_placed() -> None:
+    """A claim whose types have no room for one more gets none, and what is left opens new claims."""
+    given = problem(
+        replicas(pod("big", cpu="7800m"), 2),
+        pod("mid", cpu="4"),
+        replicas(pod("small", cpu="500m"), 20),
+        pools=[pool("p", T8)],
+    )
+
+    assert sizes(runs.placed(given)) == [1, 1, 9, 12]
+
+
+def test_claims_that_do_not_suit_are_passed_over_when_many_are_placed() -> None:
+    """A claim that must not become what the pods need gets none of them."""
+    arm = instance_type("arm", cpu=8, memory=16, arch="arm64")
+    given = problem(
+        pod("big", cpu="6", on={ARCH: "amd64"}),
+        replicas(pod("small", cpu="100m", on={ARCH: "arm64"}), 20),
+        pools=[pool("p", T8, arm)],
+    )
+
+    assert sizes(runs.placed(given)) == [1, 20]
+
+
+def test_anti_affinity_takes_a_claim_each() -> None:
+    """Pods that avoid their own kind use every claim once, then open new ones."""
+    given = problem(
+        replicas(pod("big", cpu="6"), 2),
+        replicas(pod("a", app="a", apart=[company(HOSTNAME, app="a")]), 3),
+        pools=[pool("p", T8)],
+    )
+
+    assert bins(runs.placed(given)) == [["big-000", "a-000"], ["big-001", "a-001"], ["a-002"]]
+
+
+def test_when_no_claim_may_take_a_pod_a_new_one_is_opened() -> None:
+    """Claims that are all closed to a class are not looked at."""
+    avoiding = [company(HOSTNAME, app="a")]
+    given = problem(
+        pod("a", app="a", cpu="2", apart=avoiding), pod("b", cpu="1", apart=avoiding), pools=[pool("p", T8)]
+    )
+
+    assert bins(runs.placed(given)) == [["a"], ["b"]]
+
+
+def test_volumes_choose_the_zone_of_a_claim() -> None:
+    """Pods with volumes go one by one, each to a claim that can reach its volume."""
+    places = {
+        f"default/{name}": PodVolumes(alternatives=(Requirements.only(ZONE, frozenset({zone})),))
+        for name, zone in (("a", "zone-1"), ("b", "zone-2"), ("c", "zone-1"))
+    }
+
+    run = runs.placed(problem(pod("a"), pod("b"), pod("c"), pools=[POOL], volumes=places))
+
+    assert bins(run) == [["a", "c"], ["b"]]
+
+
+def test_host_ports_of_daemons_rule_types_out() -> None:
+    """A pod that wants a port avoids the types whose daemons have it."""
+    daemon = pod("d", ports=[80], on={INSTANCE_TYPE: "t4"})
+
+    run = runs.placed(problem(pod("a", ports=[80]), pod("b"), pools=[POOL], daemons=[daemon]))
+
+    assert bins(run) == [["a", "b"]]
+    kinds = run.claims.states[0].template.universe.types_of(run.claims.states[0].bits)
+    assert [POOL.types[kind].name for kind in kinds] == ["t8"]
+
+
+def test_ports_that_pods_hold_on_claims_are_taken() -> None:
+    """Two pods that want the same port get a claim each; another port shares."""
+    run = runs.placed(
+        problem(
+            pod("a", cpu="3", ports=[80]),
+            pod("b", cpu="2", ports=[80]),
+            pod("c", ports=[81]),
+            pools=[pool("p", T8)],
+        )
+    )
+
+    assert bins(run) == [["a", "c"], ["b"]]
+
+
+# New claims.
+
+
+def test_pools_are_tried_in_order() -> None:
+    """The first pool that can serve a pod does, whatever another would cost."""
+    cheap = pool("q", instance_type("cheap", price=0.001))
+
+    run = runs.placed(problem(pod("a"), pools=[pool("p", T4, taints=(taint("t"),)), POOL, cheap]))
+
+    assert [state.template.number for state in run.claims.states] == [1]
+
+
+def test_new_claims_are_filled_as_far_as_they_go() -> None:
+    """Each new claim takes as many pods as its largest type holds."""
+    assert sizes(runs.placed(problem(replicas(pod("a", cpu="1"), 20), pools=[POOL]))) == [8, 8, 4]
+
+
+def test_preferences_are_given_up_one_at_a_time() -> None:
+    """A wish that cannot be met is dropped; one that can is kept."""
+    fond = pod("a", prefers=Wishes(nodes=((9, [only(ZONE, "zone-9")]), (1, [only(ZONE, "zone-3")]))))
+
+    run = runs.placed(problem(fond, pools=[POOL]))
+
+    assert run.claims.states[0].domains(ZONE) == frozenset({"zone-3"})
+
+
+def test_a_discouraging_taint_is_accepted_last() -> None:
+    """A pool that would rather not have pods gets them when nothing else is left."""
+    reluctant = pool("p", T4, taints=(taint("t", PREFER_NO_SCHEDULE),))
+
+    willing = runs.placed(problem(pod("a"), pools=[reluctant, pool("q", T4)]))
+    alone = runs.placed(problem(pod("a"), pools=[reluctant]))
+
+    assert [state.template.number for state in willing.claims.states] == [1]
+    assert bins(alone) == [["a"]]
+
+
+# The queue.
+
+
+def test_pods_wait_for_company_that_comes_later() -> None:
+    """A pod whose company is placed after it is tried again."""
+    given = problem(
+        pod("a", cpu="2", near=[company(ZONE, app="db")]),
+        pod("b", cpu="1", app="db", on={ZONE: "zone-2"}),
+        pools=[POOL],
+    )
+
+    run = runs.placed(given)
+
+    assert bins(run) == [["b", "a"]]
+
+
+def test_trying_again_ends_when_nothing_moves() -> None:
+    """Two pods that wait for each other's company wait for ever, and the search ends."""
+    given = problem(
+        pod("a", app="a", near=[company(ZONE, app="b")]),
+        pod("b", app="b", near=[company(ZONE, app="a")]),
+        pools=[POOL],
+    )
+    run = runs.fresh(given)
+
+    left = greedy.pack(run, {0: 1, 1: 1})
+
+    assert left == {0: 1, 1: 1}
+    assert run.is_complete
+
+
+def test_a_search_can_be_stopped() -> None:
+    """Between classes the search asks whether to go on; what was placed stays."""
+    answers = iter([False, True])
+    given = problem(pod("a", cpu="2"), pod("b"), pools=[POOL], options=Options(stop=lambda: next(answers)))
+    run = runs.fresh(given)
+
+    left = greedy.pack(run, {0: 1, 1: 1})
+
+    assert list(left.values()) == [1]
+    assert bins(run) == [["a"]]
+    assert not run.is_complete
+
+
+def test_only_what_waits_is_placed() -> None:
+    """Pods that are not said to wait are not touched."""
+    run = runs.fresh(problem(replicas(pod("a"), 3), pod("b", cpu="2"), pools=[POOL]))
+    number = next(each.number for each in run.encoded.classes if len(each.pods) == 3)
+
+    assert greedy.pack(run, {number: 2}) == {}
+    assert bins(run) == [["a-000", "a-001"]]
+
+
+def test_room_is_counted_for_many_claims_at_once() -> None:
+    """The room of many claims in one state is what each would have alone."""
+    run = runs.placed(
+        problem(replicas(pod("a", cpu="3", apart=[company(HOSTNAME, app="a")], app="a"), 4), pools=[POOL])
+    )
+    state = run.claims.states[0]
+    run.claims.used[:, 3] = 10**15  # one that holds more than any type has
+    want = np.array(run.encoded.classes[0].vector)
+
+    found = greedy.room_for_many(run, state, np.arange(4), want)
+
+    assert found.tolist() == [1, 1, 1, 0]

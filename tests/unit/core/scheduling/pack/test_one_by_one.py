@@ -1,0 +1,391 @@
+"""Placing pod by pod, where chances come and go with counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from karpenter.api.labels import ARCH, CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ON_DEMAND, ZONE
+from karpenter.core.scheduling.decode import Outcome
+from karpenter.core.scheduling.pack.one_by_one import Stepper
+from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.solve import solve
+from karpenter_local.testing.builders import (
+    Wishes,
+    company,
+    instance_type,
+    node,
+    offering,
+    offerings,
+    only,
+    pod,
+    pool,
+    problem,
+    replicas,
+    spread,
+)
+from karpenter_local.testing.validator import problems_of
+from tests.unit.core.scheduling.pack import runs
+from tests.unit.core.scheduling.pack.runs import bins
+
+if TYPE_CHECKING:
+    from karpenter.api.pod import Pod
+    from karpenter.core.scheduling.pack.scheduler import Run
+    from karpenter.core.scheduling.problem import Problem
+
+RACK = "example.com/rack"
+GREEDY = Options(packing="greedy")
+T2, T8 = instance_type("t2", cpu=2, memory=4), instance_type("t8", cpu=8, memory=16)
+POOL = pool("p", T2, T8)
+
+
+def even(count: int, *, key: str = ZONE, cpu: str = "500m", skew: int = 1, **how: int) -> tuple[Pod, ...]:
+    """Return so many pods that are spread over the values of a label."""
+    spreads = [spread(key, app="web", skew=skew, min_domains=how.get("min_domains"))]
+    return replicas(pod("w", app="web", cpu=cpu, spreads=spreads), count)
+
+
+def per_domain(run: Run, key: str = ZONE) -> dict[str, int]:
+    """Return how many pods there are per value of a label, on nodes and on claims."""
+    found: Counter[str] = Counter()
+    for move in run.moves:
+        if move.bin < run.nodes.count:
+            found[run.problem.nodes[move.bin].labels[key]] += move.many
+        else:
+            (domain,) = run.claims.states[move.bin - run.nodes.count].domains(key) or {"open"}
+            found[domain] += move.many
+    return dict(found)
+
+
+# Spread.
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(problem(even(7), pools=[POOL]), [2, 2, 3], id="zones are level"),
+        pytest.param(
+            problem(
+                even(5),
+                pools=[POOL],
+                nodes=[node("n", pod("v", app="web"), zone="zone-1", free={"cpu": "0"})],
+            ),
+            [1, 2, 2],
+            id="pods that run already count",
+        ),
+        pytest.param(
+            problem(even(4), pools=[pool("p", T2, T8, requires=[only(ZONE, "zone-1", "zone-2")])]),
+            [2, 2],
+            id="only zones of the pool count",
+        ),
+        pytest.param(
+            problem(
+                replicas(pod("w", app="web", on={ZONE: "zone-1"}, spreads=[spread(ZONE, app="web")]), 4),
+                pools=[POOL],
+            ),
+            [4],
+            id="a zone that the pod chooses is the only one",
+        ),
+        pytest.param(
+            problem(even(3, min_domains=4), pools=[POOL]), [1, 1, 1], id="too few domains take one each"
+        ),
+        pytest.param(problem(even(5, min_domains=4), pools=[POOL]), [1, 1, 1], id="and no more"),
+        pytest.param(problem(even(5, min_domains=3), pools=[POOL]), [1, 2, 2], id="enough domains do"),
+    ],
+)
+def test_zone_spread(given: Problem, expected: list[int]) -> None:
+    """Pods are spread over zones as evenly as their skew demands."""
+    assert sorted(per_domain(runs.placed(given)).values()) == expected
+
+
+def test_existing_nodes_are_used_as_far_as_the_spread_allows() -> None:
+    """A node takes its zone's share; the other zones get machines of their own."""
+    run = runs.placed(problem(even(6), pools=[POOL], nodes=[node("n", zone="zone-1")]))
+
+    assert Outcome(run).placed == {"n": ("default/w-000", "default/w-003")}
+    assert per_domain(run) == {"zone-1": 2, "zone-2": 2, "zone-3": 2}
+
+
+def test_nodes_that_are_full_are_forgotten() -> None:
+    """A node without room for another pod is not asked again; one that counts forbid is."""
+    there = [
+        node("n1", zone="zone-1", free={"cpu": "600m"}),
+        node("n2", zone="zone-1"),
+        node("n3", zone="zone-2"),
+    ]
+
+    run = runs.placed(problem(even(4), nodes=there))
+
+    assert {name: len(pods) for name, pods in Outcome(run).placed.items()} == {"n1": 1, "n2": 1, "n3": 2}
+
+
+def test_several_spreads_hold_at_once() -> None:
+    """Pods can be spread over zones and ways to buy at the same time."""
+    both = pod("w", app="web", spreads=[spread(ZONE, app="web"), spread(CAPACITY_TYPE, app="web")])
+    given = problem(replicas(both, 6), pools=[POOL], options=GREEDY)
+
+    run = runs.placed(given)
+
+    assert sorted(per_domain(run).values()) == [2, 2, 2]
+    assert sorted(per_domain(run, CAPACITY_TYPE).values()) == [3, 3]
+    assert problems_of(given, solve(given)) == []
+
+
+def test_custom_labels_are_domains() -> None:
+    """Pods can be spread over any label whose values the pool names."""
+    racks = pool("p", T8, requires=[only(RACK, "a", "b", "c")])
+
+    run = runs.placed(problem(even(6, key=RACK), pools=[racks]))
+
+    assert per_domain(run, RACK) == {"a": 2, "b": 2, "c": 2}
+    assert sorted(new.labels[RACK] for new in Outcome(run).new_nodes) == ["a", "b", "c"]
+
+
+def test_spread_over_nodes_opens_nodes() -> None:
+    """Pods that may only share a node two by two get as many nodes as that takes."""
+    near = [company(ZONE, app="web")]
+    pairs = pod("w", app="web", near=near, spreads=[spread(HOSTNAME, app="web", skew=2)])
+
+    run = runs.placed(problem(replicas(pairs, 5), pools=[POOL]))
+
+    assert [len(each) for each in bins(run)] == [2, 2, 1]
+    assert len(per_domain(run)) == 1
+
+
+# Affinity.
+
+
+def test_the_first_of_its_kind_settles_for_a_zone_and_others_follow() -> None:
+    """Pods that want each other's company start in the cheapest zone and stay there."""
+    sold = [
+        offering(zone, ON_DEMAND, price)
+        for zone, price in (("zone-1", 0.3), ("zone-2", 0.2), ("zone-3", 0.4))
+    ]
+    kind = instance_type("t", cpu=2, sold=sold)
+    together = replicas(pod("w", app="web", cpu="1", near=[company(ZONE, app="web")]), 5)
+
+    assert per_domain(runs.placed(problem(together, pools=[pool("p", kind)]))) == {"zone-2": 5}
+
+
+def test_company_that_runs_already_attracts() -> None:
+    """Pods go to the zone where their company is, whatever it costs."""
+    there = node("n", pod("d", app="db"), zone="zone-3", free={"cpu": "0"})
+
+    run = runs.placed(
+        problem(replicas(pod("w", near=[company(ZONE, app="db")]), 3), pools=[POOL], nodes=[there])
+    )
+
+    assert per_domain(run) == {"zone-3": 3}
+
+
+def test_pods_that_must_share_a_node_do_until_it_is_full() -> None:
+    """What does not fit on the node of the first is refused: no second node may be started."""
+    given = problem(
+        replicas(pod("w", app="web", cpu="3", memory="1Gi", near=[company(HOSTNAME, app="web")]), 3),
+        pools=[POOL],
+    )
+
+    run = runs.placed(given)
+
+    assert bins(run) == [["w-000", "w-001"]]
+
+
+def test_a_node_with_company_is_shared() -> None:
+    """A pod that must share a node with others goes to theirs."""
+    there = [node("n1"), node("n2", pod("d", app="db"))]
+
+    run = runs.placed(problem(pod("w", near=[company(HOSTNAME, app="db")]), pools=[POOL], nodes=there))
+
+    assert Outcome(run).placed == {"n2": ("default/w",)}
+
+
+def test_claims_without_company_are_asked_again() -> None:
+    """A claim that has no company now may have it later, so it is only passed over."""
+    given = problem(
+        pod("a", cpu="6"),
+        pod("b", cpu="5", app="db"),
+        replicas(pod("w", cpu="500m", near=[company(HOSTNAME, app="db")]), 3),
+        pools=[POOL],
+    )
+
+    assert bins(runs.placed(given)) == [["a"], ["b", "w-000", "w-001", "w-002"]]
+
+
+# Anti-affinity.
+
+
+def test_pods_that_avoid_their_own_kind_by_zone_take_a_zone_each() -> None:
+    """A claim whose zone is open blocks every zone it could get, so the next pod waits for another run."""
+    apart = replicas(pod("w", app="web", apart=[company(ZONE, app="web")]), 2)
+
+    run = runs.placed(problem(apart, pools=[POOL]))
+
+    assert bins(run) == [["w-000"]]
+
+
+def test_a_settled_zone_blocks_only_itself() -> None:
+    """Pods that name their zones can avoid each other by zone in one run."""
+    pods = [
+        pod(f"w{zone}", app="web", on={ZONE: zone}, apart=[company(ZONE, app="web")])
+        for zone in ("zone-1", "zone-2")
+    ]
+
+    assert len(bins(runs.placed(problem(pods, pools=[POOL])))) == 2
+
+
+def test_others_are_kept_off_by_pods_placed_before() -> None:
+    """A pod that avoids others keeps them out of its zone although they do not mind."""
+    keeper = pod("k", cpu="2", on={ZONE: "zone-1"}, apart=[company(ZONE, app="web")])
+
+    run = runs.placed(problem(keeper, pod("w", app="web"), pools=[POOL]))
+
+    assert run.claims.states[1].domains(ZONE) == frozenset({"zone-2", "zone-3"})
+
+
+# Claims that settle later.
+
+
+def test_pods_on_an_open_claim_count_once_its_zone_is_settled() -> None:
+    """A claim whose zone is open counts nowhere; when a pod settles it, all its pods count there."""
+    given = problem(
+        pod("a", cpu="2", app="web"),
+        pod("b", cpu="1", on={ZONE: "zone-2"}),
+        replicas(pod("w", app="web", cpu="100m", spreads=[spread(ZONE, app="web")]), 2),
+        pools=[POOL],
+    )
+
+    run = runs.placed(given)
+    group = runs.wish_of(run, "w-000").demands.domains[0].group
+
+    assert bins(run)[0][:2] == ["a", "b"]
+    assert group.counts == {"zone-1": 1, "zone-2": 1, "zone-3": 1}
+
+
+def test_open_claims_stay_uncounted() -> None:
+    """A pod whose claim never settles counts in no zone."""
+    given = problem(
+        pod("a", cpu="8", app="web"),
+        replicas(pod("w", cpu="100m", near=[company(ZONE, app="web")]), 1),
+        pools=[pool("p", T8)],
+    )
+    run = runs.placed(given)
+
+    assert runs.wish_of(run, "w-000").demands.domains[0].group.counts == {
+        "zone-1": 0,
+        "zone-2": 0,
+        "zone-3": 0,
+    }
+    assert bins(run) == [["a"]]
+
+
+def test_a_claim_that_narrows_without_settling_waits_on() -> None:
+    """Narrowing to two zones settles nothing; narrowing to one does."""
+    given = problem(
+        pod("a", cpu="2", app="web"),
+        pod("b", cpu="1", terms=[[only(ZONE, "zone-1", "zone-2")]]),
+        pod("c", cpu="500m", app="x", spreads=[spread(ZONE, app="web")]),
+        pools=[POOL],
+    )
+    run = runs.placed(given)
+
+    group = runs.wish_of(run, "c").demands.domains[0].group
+    assert bins(run) == [["a", "b", "c"]]
+    assert sum(group.counts.values()) == 1
+
+
+# Several readings.
+
+
+def test_what_another_reading_changed_is_noticed() -> None:
+    """A claim that took a pod under one reading is seen as it is now under every other."""
+    sold = [
+        offering("zone-1", ON_DEMAND, 0.11),
+        offering("zone-2", ON_DEMAND, 0.111),
+        offering("zone-3", ON_DEMAND, 0.11),
+    ]
+    kind = instance_type("t", cpu=2, memory=2, sold=sold, overhead={"cpu": 100})
+    fond = Wishes(nodes=((1, [only(ZONE, "zone-2")]),), near=((1, company(ZONE, app="a")),))
+    given = problem(
+        replicas(pod("x", app="a", cpu="600m"), 3),
+        pod("y", app="a", cpu="200m"),
+        pod("z", app="a", cpu="150m"),
+        replicas(pod("p", app="b", cpu="100m", prefers=fond), 2),
+        pools=[pool("p", kind)],
+        options=GREEDY,
+    )
+
+    plan = solve(given)
+
+    assert problems_of(given, plan) == []
+    assert sorted(len(new.pods) for new in plan.new_nodes) == [3, 4]
+
+
+def test_claims_are_found_in_their_new_state_by_other_readings() -> None:
+    """A claim that another reading narrowed takes pods in its new state, or is closed for good."""
+    fond = Wishes(nodes=((5, [only(ARCH, "arm64")]), (1, [only(INSTANCE_TYPE, "t8")])))
+    pods = replicas(pod("w", app="web", cpu="1", prefers=fond, spreads=[spread(ZONE, app="web")]), 30)
+
+    given = problem(pods, pools=[pool("p", T2, T8)], options=GREEDY)
+
+    assert problems_of(given, solve(given)) == []
+    assert len(bins(runs.placed(given))) == 6
+
+
+def test_a_pod_that_only_lacks_a_reservation_waits() -> None:
+    """Waiting for a reservation gives up neither wishes nor pools."""
+    sold = [*offerings(0.2), offering("zone-1", "reserved", 0.001, reservation="r", left=0)]
+    given = problem(
+        pod(
+            "w",
+            app="web",
+            near=[company(ZONE, app="web")],
+            prefers=Wishes(nodes=((1, [only(ZONE, "zone-1")]),)),
+        ),
+        pools=[pool("p", instance_type("t", sold=sold)), pool("q", T8)],
+        options=GREEDY,
+    )
+    run = runs.fresh(given)
+
+    left = Stepper(run, run.wishes[0]).place(1)
+
+    assert (left, run.must_wait, run.claims.count) == (1, True, 0)
+
+
+def test_nothing_helps_a_pod_that_no_reading_can_place() -> None:
+    """When every reading fails, pods are left over."""
+    given = problem(even(2, cpu="64"), pools=[POOL])
+    run = runs.fresh(given)
+
+    assert Stepper(run, run.wishes[0]).place(2) == 2
+
+
+def test_the_first_of_equally_empty_claims_is_taken_whatever_became_of_it() -> None:
+    """A claim that was narrowed later than others still comes before them, since it was opened before."""
+    given = problem(
+        pod("a", cpu="7500m", app="a"),
+        pod("b", cpu="5", app="a", on={ZONE: "zone-1"}),
+        pod("x", cpu="1"),
+        replicas(pod("w", cpu="10m", near=[company(HOSTNAME, app="a")], on={ZONE: "zone-1"}), 3),
+        pools=[pool("p", T8)],
+    )
+
+    assert bins(runs.placed(given)) == [["a", "w-000", "w-001"], ["b", "x", "w-002"]]
+
+
+def test_a_claim_that_was_passed_over_is_taken_once_its_wish_is_given_up() -> None:
+    """A claim that the spread cannot use now is left for later; the reading without the spread takes it."""
+    small = instance_type(
+        "small", cpu=4, sold=[offering("zone-1", ON_DEMAND, 0.1), offering("zone-2", ON_DEMAND, 0.1)]
+    )
+    big = instance_type("big", cpu=8, sold=[offering("zone-2", ON_DEMAND, 0.2)])
+    level = [spread(ZONE, app="web", anyway=True)]
+    given = problem(
+        pod("a", cpu="3"),
+        replicas(pod("w", app="web", cpu="2", spreads=level), 2),
+        pools=[pool("p", small, big, limits={"nodes": "1"})],
+        nodes=[node("n", pod("v", app="web"), zone="zone-2", free={"cpu": "0"})],
+    )
+
+    assert bins(runs.placed(given)) == [["a", "w-000", "w-001"]]

@@ -1,0 +1,165 @@
+"""Counting pods per domain, and what counts permit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from karpenter.api.labels import HOSTNAME, ZONE
+from karpenter.core.model.requirement import requirement
+from karpenter.core.model.selectors import parse_selector
+from karpenter.core.scheduling.pack.topologygroup import _SPARSE, Group, GroupKey, HostCounts, Kind
+from karpenter_local.testing.builders import selecting
+
+if TYPE_CHECKING:
+    from karpenter.core.model.requirement import Requirement
+
+ANYWHERE = requirement(ZONE, "Exists")
+NOT_A = requirement(ZONE, "NotIn", ["a"])
+
+
+def group(kind: Kind, *, key: str = ZONE, skew: int = 1, min_domains: int = 0, **counts: int) -> Group:
+    """Return a group of pods labelled ``app=web`` with some counts per zone."""
+    spec = GroupKey(
+        kind, key, frozenset({"default"}), parse_selector(selecting(app="web")), skew, min_domains
+    )
+    found = Group(spec)
+    found.know(counts)
+    for domain, count in counts.items():
+        found.add(domain, count)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ours", "strict", "counts_itself", "expected"),
+    [
+        pytest.param(group(Kind.SPREAD, a=1, b=0), ANYWHERE, True, {"b": 0}, id="the fuller zone must wait"),
+        pytest.param(
+            group(Kind.SPREAD, a=1, b=1), ANYWHERE, True, {"a": 1, "b": 1}, id="level zones are all open"
+        ),
+        pytest.param(
+            group(Kind.SPREAD, a=1, b=0),
+            ANYWHERE,
+            False,
+            {"a": 1, "b": 0},
+            id="who does not count may tip the scale",
+        ),
+        pytest.param(
+            group(Kind.SPREAD, a=2, b=0), ANYWHERE, False, {"b": 0}, id="but not where it is tipped"
+        ),
+        pytest.param(
+            group(Kind.SPREAD, skew=3, a=2, b=0), ANYWHERE, True, {"a": 2, "b": 0}, id="a wider skew"
+        ),
+        pytest.param(
+            group(Kind.SPREAD, a=0, b=2, c=3),
+            NOT_A,
+            True,
+            {"b": 2},
+            id="zones that the pod excludes do not count",
+        ),
+        pytest.param(
+            group(Kind.SPREAD, min_domains=3, a=1, b=1),
+            ANYWHERE,
+            True,
+            {},
+            id="too few domains count as empty ones",
+        ),
+        pytest.param(
+            group(Kind.SPREAD, min_domains=2, a=1, b=1),
+            ANYWHERE,
+            True,
+            {"a": 1, "b": 1},
+            id="enough domains do not",
+        ),
+        pytest.param(group(Kind.SPREAD), ANYWHERE, True, {}, id="without domains there is nowhere to go"),
+        pytest.param(group(Kind.NEAR, a=2, b=0), ANYWHERE, True, {"a": 2}, id="company is where others are"),
+        pytest.param(group(Kind.NEAR, a=2, b=0), NOT_A, False, {}, id="company out of reach is none"),
+        pytest.param(
+            group(Kind.NEAR, a=2, b=0), NOT_A, True, None, id="then the first of its kind starts anew"
+        ),
+        pytest.param(
+            group(Kind.NEAR, a=0), ANYWHERE, True, None, id="the first of its kind may start anywhere"
+        ),
+        pytest.param(
+            group(Kind.NEAR, a=0), ANYWHERE, False, {}, id="the company of others must be there first"
+        ),
+        pytest.param(group(Kind.APART, a=1, b=0), ANYWHERE, True, {"b": 0}, id="apart means where nobody is"),
+        pytest.param(
+            group(Kind.KEPT_OFF, a=1, b=0), ANYWHERE, False, {"b": 0}, id="where nobody keeps them off"
+        ),
+    ],
+)
+def test_permitted(
+    ours: Group, strict: Requirement, counts_itself: bool, expected: dict[str, int] | None
+) -> None:
+    """Counts decide which domains are open; None asks for a first one."""
+    assert ours.permitted(strict, counts_itself=counts_itself) == expected
+
+
+def test_a_group_picks_by_namespace_and_labels() -> None:
+    """Pods are picked when their labels match in a namespace that counts."""
+    ours = group(Kind.SPREAD)
+    everywhere = Group(GroupKey(Kind.NEAR, ZONE, None, parse_selector(selecting(app="web"))))
+
+    assert ours.selects("default", {"app": "web"})
+    assert not ours.selects("other", {"app": "web"})
+    assert not ours.selects("default", {"app": "db"})
+    assert everywhere.selects("other", {"app": "web"})
+
+
+def test_counting_tells_everyone() -> None:
+    """Each count changes the version by which answers are known to be old; knowing a domain does not."""
+    ours = group(Kind.SPREAD)
+
+    ours.know(["a"])
+    before = ours.version
+    ours.add("a", 2)
+    ours.add("b")
+
+    assert (before, ours.version) == (0, 2)
+    assert ours.counts == {"a": 2, "b": 1}
+
+
+def test_nodes_are_domains_of_their_own() -> None:
+    """Groups over host names are counted by bin."""
+    assert group(Kind.SPREAD, key=HOSTNAME).by_host
+    assert not group(Kind.SPREAD).by_host
+
+
+@pytest.mark.parametrize("bins", [pytest.param(3, id="few bins"), pytest.param(2 * _SPARSE, id="many bins")])
+def test_host_counts(bins: int) -> None:
+    """However many bins have pods, each is counted on its own."""
+    counts = HostCounts()
+    assert not counts
+
+    for number in range(bins):
+        counts.add(2 * number, number + 1)
+    counts.add(2)
+
+    assert counts
+    assert [counts[0], counts[1], counts[2], counts[3], counts[4]] == [1, 0, 3, 0, 3]
+    assert counts[10**6] == 0
+    assert counts.of(1, 6).tolist() == [0, 3, 0, 3, 0]
+    assert counts.of(2 * bins - 2, 2 * bins + 400).tolist() == [bins] + [0] * 401
+
+
+def test_host_counts_grow() -> None:
+    """A bin far beyond the others is counted like any other."""
+    counts = HostCounts()
+    for number in range(_SPARSE + 1):
+        counts.add(number)
+
+    counts.add(10_000, 5)
+
+    assert (counts[10_000], counts[9_999], counts[_SPARSE]) == (5, 0, 1)
+
+
+def test_pods_elsewhere_are_company_too() -> None:
+    """Pods on nodes that take nobody mean that a kind is not the first."""
+    counts = HostCounts()
+
+    counts.elsewhere += 1
+
+    assert counts
+    assert counts[0] == 0

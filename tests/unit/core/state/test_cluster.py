@@ -1,0 +1,290 @@
+"""The state: taken in event by event, handed out as views that stay the same until something changes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from karpenter.api.cluster import Event as ClusterEvent
+from karpenter.api.cluster import Namespace
+from karpenter.api.nodeoverlay import NodeOverlay
+from karpenter.api.wire import convert
+from karpenter.core.state.cluster import Gone, Put, Store
+from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.view import ClusterView, NodeClass
+from tests.unit.core.lifecycle.objects import ID, NOW, claim, complete, launched, node, pod, pool
+
+if TYPE_CHECKING:
+    from karpenter.api.meta import Resource
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.core.state.statenode import StateNode
+
+OURS = [("karpenter.kwok.sh", "KWOKNodeClass")]
+KEEP = {"karpenter.sh/do-not-disrupt": "true"}
+FOREIGN = {"nodeClassRef": {"group": "other.example", "kind": "OtherClass", "name": "default"}}
+
+
+def overlay(generation: int) -> NodeOverlay:
+    """Return an overlay."""
+    return convert({"metadata": {"name": "o", "generation": generation}}, NodeOverlay)
+
+
+def store(*objects: Resource | NodeClass) -> Store:
+    """Return the state of a cluster of these objects."""
+    made = Store(serves=OURS)
+    for each in objects:
+        made.apply(Put(each))
+    return made
+
+
+def fresh(view: ClusterView) -> ClusterView:
+    """Return the same objects as a view that has nothing worked out yet."""
+    return ClusterView(pods=view.pods, nodes=view.nodes, claims=view.claims, marked=view.marked)
+
+
+def test_a_view_stays_the_same_until_something_changes() -> None:
+    """Asking twice gives one value; an event gives another, and the first keeps what it was."""
+    made = store(node())
+    first = made.view()
+    assert made.view() is first
+
+    made.apply(Put(pod()))
+    assert made.view() is not first
+    assert not first.pods
+    assert set(made.view().pods) == {"default/pod-1"}
+
+
+def test_what_decides_nothing_is_not_held() -> None:
+    """Kinds that no view has a place for leave no trace."""
+    made = store(convert({"metadata": {"name": "e", "namespace": "default"}}, ClusterEvent))
+    made.apply(Gone(convert({"metadata": {"name": "gone"}}, Namespace)))
+
+    assert made.view() == ClusterView()
+
+
+def test_pools_and_claims_of_other_classes_are_somebody_else_s() -> None:
+    """They are not taken in, and are let go of when they turn out to be foreign."""
+    made = store(claim(), claim(spec=FOREIGN), pool(template={"spec": FOREIGN}))
+
+    assert not made.view().claims
+    assert not made.view().pools
+
+
+def test_node_classes_are_held_by_group_kind_and_name() -> None:
+    """A class may be of any provider."""
+    found = NodeClass(group="karpenter.kwok.sh", kind="KWOKNodeClass", name="default", ready=True)
+    made = store(found)
+    assert made.view().node_classes == {("karpenter.kwok.sh", "KWOKNodeClass", "default"): found}
+
+    made.apply(Gone(found))
+    assert not made.view().node_classes
+
+
+def test_listeners_hear_of_what_was_before() -> None:
+    """Every event is told after it was taken in, with what was known before."""
+    made = store()
+    heard: list[tuple[str, bool]] = []
+    made.subscribe(lambda event, before: heard.append((type(event).__name__, before is not None)))
+    for event in (Put(pod()), Put(pod()), Gone(pod()), Gone(pod())):
+        made.apply(event)
+
+    assert heard == [("Put", False), ("Put", True), ("Gone", True)]
+
+
+def test_things_are_found_by_name() -> None:
+    """Single objects are looked up without making a view."""
+    made = store(node(), launched(), pool(), pod())
+
+    assert made.node("node-1") == node()
+    assert made.claim("claim-1") == launched()
+    assert made.pool("default") == pool()
+    assert made.pod("default/pod-1") == pod()
+    assert made.nodes_of(ID) == (node(),)
+    assert made.claims_of(ID) == (launched(),)
+    assert not made.nodes_of("kwok://other")
+    assert Store(serves=OURS).pod("default/none") is None
+
+
+@pytest.mark.parametrize(
+    ("found", "complete_state", "synced"),
+    [
+        pytest.param(launched(), True, True, id="every claim knows its machine"),
+        pytest.param(launched(), False, False, id="not everything was seen yet"),
+        pytest.param(claim(), True, False, id="a claim has no machine yet"),
+        pytest.param(
+            claim(meta={"deletionTimestamp": "2026-01-01T12:01:00Z"}), True, True, id="it goes already"
+        ),
+    ],
+)
+def test_decisions_wait_for_machines(found: NodeClaim, complete_state: bool, synced: bool) -> None:
+    """The state is synced once all was seen and every claim that stays knows its machine."""
+    made = store(found)
+    made.complete = complete_state
+
+    assert made.synced == synced
+    assert made.unlaunched == (set() if synced or found == launched() else {"claim-1"})
+
+
+def test_marked_claims_leave() -> None:
+    """A mark counts as leaving until it is taken back, or the claim is gone."""
+    made = store(node(), complete())
+    made.mark(["claim-1"])
+    assert state_nodes(made.view())[0].is_leaving
+    assert made.marked == {"claim-1"}
+
+    made.unmark(["claim-1", "other"])
+    assert not state_nodes(made.view())[0].is_leaving
+    stamp = made.stamp
+    made.unmark(["claim-1"])
+    assert made.stamp == stamp
+    made.mark(["claim-1", "unknown"])
+    made.apply(Gone(complete()))
+    assert made.marked == {"unknown"}
+
+
+def test_a_promise_holds_until_its_time() -> None:
+    """A node is promised by its own name or by its claim's; of two promises the later counts."""
+    made = store(node(), complete(), node(name="other", spec={"providerID": ""}))
+    assert made.nominated(NOW) == frozenset()
+    made.nominate("claim-1", NOW + timedelta(seconds=20))
+    made.nominate("claim-1", NOW + timedelta(seconds=10))
+    made.nominate("other", NOW + timedelta(seconds=5))
+
+    assert made.nominated(NOW) == {"node-1", "other"}
+    assert made.nominated(NOW + timedelta(seconds=15)) == {"node-1"}
+    assert made.nominated(NOW + timedelta(seconds=20)) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(Put(pod()), id="it is bound"),
+        pytest.param(Put(pod(spec={"nodeName": ""}, status={"phase": "Succeeded"})), id="it has ended"),
+        pytest.param(Gone(pod()), id="it is gone"),
+    ],
+)
+def test_the_first_sight_of_a_waiting_pod_is_remembered(event: Put | Gone) -> None:
+    """Only the first time counts, and only while the pod waits."""
+    made = store(pod(spec={"nodeName": ""}))
+    assert made.acknowledge("default/pod-1", NOW) == NOW
+    assert made.acknowledge("default/pod-1", NOW + timedelta(hours=1)) == NOW
+    assert made.first_seen("default/pod-1") == NOW
+
+    made.apply(event)
+    assert made.first_seen("default/pod-1") is None
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "rises"),
+    [
+        pytest.param((), Put(node()), True, id="a node comes"),
+        pytest.param((node(),), Put(node(status={"images": []})), False, id="a node's status changes"),
+        pytest.param((node(),), Put(node(ready=False)), True, id="a node is not ready"),
+        pytest.param((node(),), Gone(node()), True, id="a node goes"),
+        pytest.param((node(),), Put(node(spec={"unschedulable": True})), True, id="a node is cordoned"),
+        pytest.param(
+            (node(meta={"annotations": KEEP}),), Put(node()), True, id="a node may be disrupted again"
+        ),
+        pytest.param((), Put(pod()), True, id="a pod is bound"),
+        pytest.param((pod(),), Put(pod(meta={"labels": {"a": "b"}})), False, id="a bound pod changes"),
+        pytest.param((pod(),), Put(pod(status={"phase": "Succeeded"})), True, id="a pod ends"),
+        pytest.param((pod(meta={"annotations": KEEP}),), Put(pod()), True, id="a pod may be disrupted again"),
+        pytest.param((pod(),), Gone(pod()), True, id="a pod goes"),
+        pytest.param((), Put(launched()), True, id="a claim comes"),
+        pytest.param((launched(),), Put(launched()), False, id="a claim stays what it was"),
+        pytest.param((launched(),), Put(complete()), True, id="a claim is complete"),
+        pytest.param((launched(),), Gone(launched()), True, id="a claim goes"),
+        pytest.param((pool(),), Put(pool(meta={"generation": 2})), True, id="a pool changes"),
+        pytest.param((pool(),), Put(pool(ValidationSucceeded="True")), False, id="a pool's status changes"),
+        pytest.param((pool(),), Put(pool(Ready="True")), True, id="a pool is ready"),
+        pytest.param((), Put(overlay(1)), True, id="an overlay comes"),
+        pytest.param((overlay(1),), Put(overlay(1)), False, id="an overlay stays what it was"),
+        pytest.param((overlay(1),), Put(overlay(2)), True, id="an overlay changes"),
+        pytest.param((), Put(convert({"metadata": {"name": "n"}}, Namespace)), False, id="a namespace comes"),
+    ],
+)
+def test_the_stamp_rises_with_what_consolidation_depends_on(
+    before: tuple[Resource, ...], event: Put | Gone, rises: bool
+) -> None:
+    """A consolidation is worth another look only after some changes."""
+    made = store(*before)
+    stamp = made.stamp
+    made.apply(event)
+
+    assert (made.stamp > stamp) == rises
+
+
+def test_a_finished_pod_takes_no_room() -> None:
+    """Pods that have ended are known, but on no node."""
+    made = store(node(), pod(), pod("done", status={"phase": "Succeeded"}))
+    assert [each.name for each in made.view().pods_by_node["node-1"]] == ["pod-1"]
+
+    made.apply(Gone(pod()))
+    assert not made.view().pods_by_node
+
+
+def test_nodes_that_did_not_change_stay_the_same() -> None:
+    """What was worked out about a node is kept until something about it changes."""
+    made = store(node(), node(name="node-2", spec={"providerID": "kwok://two"}))
+    first = {each.name: each for each in state_nodes(made.view())}
+    made.apply(Put(pod()))
+    second = {each.name: each for each in state_nodes(made.view())}
+
+    assert second["node-2"] is first["node-2"]
+    assert second["node-1"].pods == (pod(),)
+
+
+def test_a_claim_speaks_for_itself_until_its_node_is_there() -> None:
+    """The entry of a claim gives way to that of its node, and comes back if the node goes."""
+    made = store(launched())
+    assert [each.node for each in state_nodes(made.view())] == [None]
+
+    made.apply(Put(node()))
+    assert [each.name for each in state_nodes(made.view())] == ["node-1"]
+    made.apply(Gone(node()))
+    assert [each.name for each in state_nodes(made.view())] == ["claim-1"]
+
+
+def test_two_claims_of_one_machine_are_both_known() -> None:
+    """A mistake of somebody is seen, and ends when one of them goes."""
+    made = store(node(), launched(), launched(name="claim-2"))
+    assert [each.name for each in made.claims_of(ID)] == ["claim-1", "claim-2"]
+
+    made.apply(Gone(launched()))
+    assert [each.name for each in made.claims_of(ID)] == ["claim-2"]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_piece_by_piece_is_the_same_as_at_once(seed: int) -> None:
+    """After any story the joined nodes are those that a fresh look at all objects gives."""
+    chance = Random(seed)  # noqa: S311  dice of a test
+    made = Store(serves=OURS)
+    for _ in range(120):
+        number = chance.randrange(4)
+        provider = chance.choice(["", f"kwok://{number}"])
+        named = chance.choice(["", f"node-{number}"])
+        item: Resource = chance.choice(
+            [
+                node(name=f"node-{number}", spec={"providerID": provider}),
+                claim(name=f"claim-{number}", status={"providerID": provider, "nodeName": named}),
+                pod(f"pod-{chance.randrange(6)}", spec={"nodeName": named}),
+            ]
+        )
+        made.apply(Gone(item) if chance.random() < 1 / 3 else Put(item))
+        if chance.random() < 0.2:
+            made.mark([f"claim-{number}"])
+        view = made.view()
+        assert [_plain(each) for each in state_nodes(view)] == [
+            _plain(each) for each in state_nodes(fresh(view))
+        ]
+        assert {name: sorted(p.key for p in pods) for name, pods in view.pods_by_node.items()} == {
+            name: sorted(p.key for p in pods) for name, pods in fresh(view).pods_by_node.items()
+        }
+
+
+def _plain(joined: StateNode) -> tuple[object, ...]:
+    """Return a joined node with its pods in an order of their own: that in which they came does not count."""
+    return joined.node, joined.claim, sorted(each.key for each in joined.pods), joined.marked

@@ -1,0 +1,126 @@
+"""What is told to users: reasons that never change, sentences with facts, and no shouting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from karpenter.core import events
+from karpenter.core.effects import QUIET, about
+from tests.unit.core.lifecycle.objects import claim, complete, node, pod, pool
+
+if TYPE_CHECKING:
+    from karpenter.core.effects import Announce
+
+
+@pytest.mark.parametrize(
+    ("told", "reason", "kind", "quiet_for"),
+    [
+        (events.nominated(pod(), node="n"), "Nominated", "Normal", QUIET),
+        (events.failed_scheduling(pod(), "why"), "FailedScheduling", "Warning", 300.0),
+        (events.no_compatible_types(pool(), "why"), "NoCompatibleInstanceTypes", "Warning", 60.0),
+        (events.insufficient_capacity(claim(), "why"), "InsufficientCapacityError", "Warning", QUIET),
+        (
+            events.unregistered_taint_missing(claim(), node()),
+            "UnregisteredTaintMissing",
+            "Warning",
+            QUIET,
+        ),
+        (events.failed_consistency(claim(), "why"), "FailedConsistencyCheck", "Warning", QUIET),
+        (
+            events.grace_period_expiring(node(), "then"),
+            "TerminationGracePeriodExpiring",
+            "Warning",
+            QUIET,
+        ),
+        (events.evicted(pod(), "Empty"), "Evicted", "Normal", QUIET),
+        (
+            events.condition_changed(claim(), "Unknown", complete().status.conditions[0]),
+            "Launched",
+            "Normal",
+            0.0,
+        ),
+        (events.finalized(claim(), "f"), "Finalized", "Normal", QUIET),
+        (events.protection_ignored(pod(), "why"), "InvalidDoNotDisruptAnnotation", "Warning", QUIET),
+        (events.protected_until(pod(), "then"), "DoNotDisruptUntil", "Normal", QUIET),
+        (events.protection_elapsed(pod(), "then"), "DoNotDisruptGracePeriodElapsed", "Normal", QUIET),
+        (events.disrupted(pod(), 5), "Disrupted", "Normal", QUIET),
+        (events.failed_draining(about(node()), "why"), "FailedDraining", "Warning", QUIET),
+        (events.awaiting_volumes(node(), ["va"]), "AwaitingVolumeDetachment", "Normal", QUIET),
+        (events.repair_blocked(node(), "why"), "NodeRepairBlocked", "Warning", 900.0),
+        (events.disruption_blocked(node(), "why"), "DisruptionBlocked", "Normal", QUIET),
+        (events.budget_blocked(pool(), "why"), "DisruptionBlocked", "Normal", 60.0),
+        (events.unconsolidatable(node(), "why"), "Unconsolidatable", "Normal", 900.0),
+        (events.disruption_launching(claim(), "Empty"), "DisruptionLaunching", "Normal", QUIET),
+        (events.disruption_waiting(claim()), "DisruptionWaitingReadiness", "Normal", QUIET),
+        (events.disruption_terminating(node(), "Empty"), "DisruptionTerminating", "Normal", QUIET),
+        (events.consolidation_candidate(node(), "text"), "ConsolidationCandidate", "Normal", QUIET),
+        (
+            events.consolidation_rejected(node(), "text", "churn"),
+            "ConsolidationRejected",
+            "Normal",
+            QUIET,
+        ),
+        (events.interruption(node(), "spot_interrupted"), "SpotInterrupted", "Warning", QUIET),
+        (
+            events.interruption(node(), "rebalance_recommendation", drains=False),
+            "SpotRebalanceRecommendation",
+            "Normal",
+            QUIET,
+        ),
+        (events.interruption(claim(), "system_status"), "InstanceUnhealthy", "Warning", QUIET),
+        (
+            events.terminating_on_interruption(claim(), "spot_interrupted"),
+            "TerminatingOnInterruption",
+            "Warning",
+            QUIET,
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_has_its_reason(told: Announce, reason: str, kind: str, quiet_for: float) -> None:
+    """People filter by reason and type; the same is not told again for a while; it is its own reason."""
+    assert (told.reason, told.type, told.quiet_for) == (reason, kind, quiet_for)
+    assert told.because == told.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("capacity_reservation_interrupted", "CapacityReservationInstanceInterrupted"),
+        ("instance_stopped", "InstanceStopping"),
+        ("instance_terminated", "InstanceTerminating"),
+        ("scheduled_change", "InstanceUnhealthy"),
+        ("instance_status", "InstanceUnhealthy"),
+        ("event_status", "InstanceUnhealthy"),
+    ],
+)
+def test_what_a_cloud_tells_of_a_machine_has_the_reason_that_users_know(kind: str, reason: str) -> None:
+    """Dashboards and alerts filter by it."""
+    assert events.interruption(claim(), kind).reason == reason
+
+
+def test_a_change_is_told_with_its_reason_if_it_has_one() -> None:
+    """What a condition does not say is not made up."""
+    held = complete().status.conditions[0]
+    bare = msgspec.structs.replace(held, reason="", message="")
+
+    assert events.condition_changed(claim(), "Unknown", held).message.endswith("to True (Launched).")
+    assert events.condition_changed(claim(), "", bare).message == (
+        "The condition Launched went from nothing to True."
+    )
+
+
+def test_long_lists_are_cut() -> None:
+    """After some names only their number is told."""
+    assert events.listing(["a", "b"]) == "a, b"
+    assert events.listing(["a", "b", "c"], most=1) == "a and 2 other(s)"
+
+
+def test_a_deleted_pod_learns_how_long_it_has() -> None:
+    """What it asked for and what it gets are both told."""
+    own = pod(spec={"terminationGracePeriodSeconds": 60})
+
+    assert "5 s to end and asked for 60 s" in events.disrupted(own, 5).message

@@ -1,0 +1,79 @@
+"""Lines become events; errors end the watch; a broken object does not."""
+
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from karpenter.api.pod import Pod
+from karpenter.kube.client import Broken, Change, WatchEvent, read_events
+from karpenter.kube.errors import Gone, Unreadable
+from karpenter.kube.target import Identity, target_of
+from karpenter.kube.transport import Request
+
+ASKED = Request(method="GET", path="/api/v1/pods")
+
+
+async def lines_of(*lines: bytes) -> AsyncGenerator[bytes, None]:
+    """Stream some lines."""
+    for line in lines:
+        yield line
+
+
+def line(type_: str, **item: Any) -> bytes:
+    """Write one line of a watch."""
+    return json.dumps({"type": type_, "object": item}).encode()
+
+
+async def read(*lines: bytes) -> list[WatchEvent[Pod]]:
+    """Read a whole watch."""
+    return [event async for event in read_events(target_of(Pod), ASKED, lines_of(*lines))]
+
+
+async def test_a_change_says_which_object() -> None:
+    """Type, identity and object of each change are read."""
+    (event,) = await read(
+        line("MODIFIED", metadata={"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7"})
+    )
+
+    assert isinstance(event, Change)
+    assert (event.type, event.which, event.object.key) == ("MODIFIED", Identity("b", "a", "u", "7"), "b/a")
+
+
+async def test_empty_lines_are_skipped() -> None:
+    """A keep-alive is no event."""
+    assert len(await read(b"", line("ADDED", metadata={"name": "a"}), b"")) == 1
+
+
+async def test_an_error_ends_the_watch() -> None:
+    """The server's Status is raised as the error it is."""
+    with pytest.raises(Gone, match="too old"):
+        await read(line("ERROR", kind="Status", code=410, reason="Expired", message="too old"))
+
+
+async def test_a_broken_object_is_an_event() -> None:
+    """An object that cannot be read is reported with its identity, and the watch goes on."""
+    broken, fine = await read(
+        line("ADDED", metadata={"name": "a", "resourceVersion": "7"}, spec=1),
+        line("ADDED", metadata={"name": "b"}),
+    )
+
+    assert isinstance(broken, Broken)
+    assert (broken.which.name, broken.which.version) == ("a", "7")
+    assert isinstance(fine, Change)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        pytest.param(b"<html>", id="not JSON"),
+        pytest.param(b'{"type": "EXPLODED", "object": {}}', id="an unknown type"),
+        pytest.param(b'{"type": "BOOKMARK", "object": 7}', id="a bookmark without metadata"),
+        pytest.param(b'{"type": "ADDED"', id="half a line"),
+    ],
+)
+async def test_garbage_ends_the_watch(garbage: bytes) -> None:
+    """A line that is no event means that we do not know what we missed."""
+    with pytest.raises(Unreadable):
+        await read(garbage)

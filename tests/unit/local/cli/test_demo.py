@@ -1,0 +1,70 @@
+"""The demo: a tour through a whole cluster, with every expectation checked."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from karpenter_local.aws.needs import NotInstalled
+from karpenter_local.cli.demo import demo
+from karpenter_local.demo.scenes import SCENES, Machine, Outcome, Picture
+from karpenter_local.demo.screen import Screen, summary
+
+
+def test_the_tour_holds_what_it_promises() -> None:
+    """Ten pods run, five run on cheaper machines, and in the end nothing is left; the exit code says so."""
+    result = CliRunner().invoke(demo, ["--speed", "0"], catch_exceptions=False)
+
+    assert result.exit_code == 0, result.output
+    assert result.output.count("held") == len(SCENES)
+    assert "kubectl scale deployment inflate --replicas 10" in result.output
+    assert "no machines" in result.output
+
+
+def test_the_tour_on_the_embedded_aws() -> None:
+    """The provider of production keeps the same promises there, and three more of its own."""
+    result = CliRunner().invoke(demo, ["--provider", "aws", "--speed", "0"], catch_exceptions=False)
+
+    assert result.exit_code == 0, result.output
+    assert result.output.count("held") == len(SCENES) + 3
+    for scene in ("release-ami", "the NodePool buys spot", "interrupt"):
+        assert scene in result.output
+
+
+def test_without_the_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has not installed what imitates AWS is told how to."""
+
+    def refuse() -> None:
+        raise NotInstalled(("moto",))
+
+    monkeypatch.setattr("karpenter_local.aws.needs.check_needs", refuse)
+
+    result = CliRunner().invoke(demo, ["--provider", "aws", "--speed", "0"])
+
+    assert result.exit_code == 2
+    assert "hint: pip install 'karpenter[local-aws]'" in result.output
+
+
+def _picture(pods: int) -> Picture:
+    machine = Machine("default-1", "c-4x-amd64-linux", "zone-a", "on-demand", 0.1, 0.5, pods, "ready")
+    return Picture(3.0, (machine,), pods, 0, 0.1, 1)
+
+
+def test_a_terminal_shows_machines_as_bars() -> None:
+    """On a terminal the machines, their pods and the price are drawn."""
+    console = Console(force_terminal=True, width=120, record=True)
+    with Screen(console) as screen:
+        screen.scene(SCENES[1])
+        screen.show(SCENES[1], _picture(2), [])
+
+    assert "c-4x-amd64-linux" in console.export_text()
+
+
+@pytest.mark.parametrize(("held", "expected"), [(True, "held"), (False, "did not hold")])
+def test_the_summary_says_what_did_not_hold(held: bool, expected: str) -> None:
+    """An expectation that did not come true is said so."""
+    console = Console(width=120, record=True, quiet=False)
+    console.print(summary([Outcome(SCENES[0], held, 1.0, _picture(1))]))
+
+    assert expected in console.export_text()

@@ -1,0 +1,68 @@
+"""``karpenter simulate`` on short lives."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from karpenter_local.aws.needs import NotInstalled
+from karpenter_local.cli.simulate import simulate
+
+SHORT = ("--hours", "0.01", "--machines", "1", "--faults", "none")
+
+
+def test_seeds_are_lived_and_counted() -> None:
+    """Every seed is a life; the summary is data, and nothing violated means success."""
+    result = CliRunner().invoke(simulate, ["--seed", "15..16", *SHORT])
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("2 lives, ")
+    assert result.stdout.endswith("0 with violations\n")
+
+
+def test_the_outcome_is_data() -> None:
+    """As JSON, each life tells its seed, its digest and what was violated."""
+    result = CliRunner().invoke(simulate, ["--seed", "15", *SHORT, "-o", "json"])
+    (life,) = json.loads(result.stdout)
+
+    assert (life["seed"], life["violations"]) == (15, [])
+    assert life["digest"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        pytest.param(("--seed", "many"), "is no seed", id="no number"),
+        pytest.param(("--seed", "9..3"), "holds no seed", id="an empty range"),
+        pytest.param(("--hours", "0"), "0", id="no time"),
+        pytest.param(("--set", "packing-policy=best"), "packing-policy", id="a setting that cannot be"),
+        pytest.param(("--set", "packing-policy"), "NAME=VALUE", id="a setting without a value"),
+        pytest.param(
+            (*SHORT, "--set", f"flight-record={__file__}/flight"),
+            "error: setting flight-record: ",
+            id="a record that cannot be written",
+        ),
+    ],
+)
+def test_bad_input_is_refused(arguments: tuple[str, ...], problem: str) -> None:
+    """What cannot be lived is refused with a sentence, before anything is."""
+    result = CliRunner().invoke(simulate, list(arguments))
+
+    assert result.exit_code == 2
+    assert problem in result.output
+
+
+def test_aws_needs_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has not installed what imitates AWS is told how to."""
+
+    def refuse() -> None:
+        raise NotInstalled(("moto",))
+
+    monkeypatch.setattr("karpenter_local.aws.needs.check_needs", refuse)
+
+    result = CliRunner().invoke(simulate, ["--provider", "aws", *SHORT])
+
+    assert result.exit_code == 2
+    assert "hint: pip install 'karpenter[local-aws]'" in result.output

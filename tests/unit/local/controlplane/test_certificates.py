@@ -1,0 +1,34 @@
+import ssl
+from pathlib import Path
+
+from cryptography import x509
+
+from karpenter_local.controlplane.certificates import Authority, signing_key
+
+
+def test_what_is_issued_can_serve_and_call(tmp_path: Path) -> None:
+    """A pair is accepted by TLS as a chain, and names loopback."""
+    authority = Authority(tmp_path)
+
+    pair = authority.issue("server")
+
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    context.load_cert_chain(pair.certificate, pair.key)
+    issued = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
+    names = issued.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
+    issued.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate.read_bytes()))
+
+
+def test_keys_are_for_their_owner_only(tmp_path: Path) -> None:
+    """Nobody else on the machine may read a key."""
+    pair = Authority(tmp_path).issue("server")
+
+    assert pair.key.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_signing_key_is_made_once(tmp_path: Path) -> None:
+    """Tokens that were issued before a restart are good after it."""
+    first = signing_key(tmp_path).key.read_bytes()
+
+    assert signing_key(tmp_path).key.read_bytes() == first

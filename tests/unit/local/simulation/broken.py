@@ -1,0 +1,173 @@
+"""Worlds that nobody lives in, made up of whatever a rule must not accept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from karpenter.api.cluster import PodDisruptionBudget
+from karpenter.api.meta import Resource
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod
+from karpenter.cloud.cloudprovider import Machine
+from karpenter.cloud.kwok.cloud import Instance
+from karpenter.kube.target import target_of
+from karpenter.kube.transport import Request, Response
+from karpenter_local.simulation.invariants.rule import Ledger
+from karpenter_local.simulation.kwok import CLUSTER, KwokSky
+from karpenter_local.simulation.world import World
+from karpenter_local.virtual import run_virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karpenter_local.simulation.invariants.rule import Rule
+
+R = TypeVar("R", bound=Resource)
+
+CLASS = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
+LATER = "2025-01-01T00:00:00Z"
+
+
+def found(rule: type[Rule], scene: Callable[[World, Rule], None]) -> list[str]:
+    """Return what a rule finds wrong with a scene, at once or in the end."""
+
+    async def main() -> list[str]:
+        world = World(seed=1)
+        ledger = Ledger(world.clock)
+        judge = rule(world, ledger)
+        scene(world, judge)
+        return [each.what for each in ledger.violations] + list(judge.unrest())
+
+    return run_virtual(main())
+
+
+def machine(world: World, name: str, *, cores: int = 4, pool: str = "default") -> None:
+    """Let there be a machine."""
+    made = Machine(
+        provider_id=f"kwok://{name}",
+        claim_uid=name,
+        labels={"karpenter.sh/nodepool": pool},
+        capacity={"cpu": cores * 1000},
+        allocatable={"cpu": cores * 1000},
+    )
+    assert isinstance(world.sky, KwokSky)
+    world.sky.cloud.add(Instance(machine=made, cluster=CLUSTER, node=node(world, name, seen=False)))
+
+
+def claim(
+    world: World,
+    name: str,
+    *conditions: str,
+    reason: str = "",
+    kind: str = "c-1x-amd64-linux",
+    leaving: bool = False,
+    **spec: Any,
+) -> NodeClaim:
+    """Let there be a claim with a machine's id, and with conditions that hold."""
+    labels = {
+        "karpenter.sh/nodepool": "default",
+        "node.kubernetes.io/instance-type": kind,
+        "topology.kubernetes.io/zone": "test-zone-a",
+        "karpenter.sh/capacity-type": "on-demand",
+    }
+    board = [{"type": each, "status": "True", "reason": each} for each in conditions]
+    if reason:
+        board.append({"type": "DisruptionReason", "status": "True", "reason": reason})
+    made = _read(
+        NodeClaim,
+        {
+            "metadata": _meta(name, labels=labels, leaving=leaving),
+            "spec": {"nodeClassRef": CLASS, "expireAfter": "Never", **spec},
+            "status": {"providerID": f"kwok://{name}", "conditions": board},
+        },
+    )
+    world.mirror.claims[name] = made
+    return made
+
+
+def node(world: World, name: str, *, leaving: bool = False, closed: bool = False, seen: bool = True) -> Node:
+    """Let there be a node."""
+    taints = [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}] if closed else []
+    made = _read(
+        Node,
+        {
+            "metadata": _meta(name, leaving=leaving),
+            "spec": {"providerID": f"kwok://{name}", "taints": taints},
+        },
+    )
+    if seen:
+        world.mirror.nodes[name] = made
+    return made
+
+
+def pool(world: World, *, budget: str = "100%", cores: int = 0) -> None:
+    """Let there be the pool called default."""
+    spec: dict[str, Any] = {
+        "template": {"spec": {"nodeClassRef": CLASS, "requirements": [], "expireAfter": "Never"}},
+        "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": budget}]},
+    }
+    if cores:
+        spec["limits"] = {"cpu": str(cores)}
+    world.mirror.pools["default"] = _read(NodePool, {"metadata": _meta("default"), "spec": spec})
+
+
+def pod(
+    world: World,
+    name: str,
+    *,
+    on: str = "",
+    phase: str = "Running",
+    kept: bool = False,
+    selector: dict[str, str] | None = None,
+    leaving: bool = False,
+) -> Pod:
+    """Let there be a pod of the workload called app, ready if it runs."""
+    notes = {"karpenter.sh/do-not-disrupt": "true"} if kept else {}
+    ready = [{"type": "Ready", "status": "True"}] if phase == "Running" else []
+    container = {"name": "app", "resources": {"requests": {"cpu": "2"}}}
+    made = _read(
+        Pod,
+        {
+            "metadata": {
+                **_meta(name, labels={"app": "app"}, leaving=leaving),
+                "namespace": "default",
+                "annotations": notes,
+            },
+            "spec": {"nodeName": on, "containers": [container], "nodeSelector": selector or {}},
+            "status": {"phase": phase, "conditions": ready},
+        },
+    )
+    world.mirror.pods[f"default/{name}"] = made
+    return made
+
+
+def budget(world: World, *, least: int, allowed: int = 0) -> None:
+    """Let there be a disruption budget for the workload called app."""
+    world.mirror.budgets["default/app"] = _read(
+        PodDisruptionBudget,
+        {
+            "metadata": {**_meta("app"), "namespace": "default"},
+            "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": "app"}}},
+            "status": {"disruptionsAllowed": allowed},
+        },
+    )
+
+
+def asked(method: str, path: str, status: int = 200) -> tuple[Request, Response]:
+    """Return a request of the operator and its answer."""
+    return Request(method=method, path=path), Response(status=status)
+
+
+def _meta(name: str, *, labels: dict[str, str] | None = None, leaving: bool = False) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": name, "uid": name, "labels": labels or {}}
+    if leaving:
+        made["deletionTimestamp"] = LATER
+    return made
+
+
+def _read(kind: type[R], plain: dict[str, Any]) -> R:
+    return target_of(kind).read(msgspec.json.encode(plain))

@@ -1,0 +1,193 @@
+"""One operator's line to the embedded AWS, and what AWS does to it."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeClassReference
+from karpenter.cloud.aws.errors import NoAnswer, Refused
+from karpenter.cloud.errors import Throttled
+from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.inprocess import AwsInProcess
+from karpenter_local.aws.site import Site
+from karpenter_local.simulation.aws.faults import aws_mishaps
+from karpenter_local.simulation.aws.network import Line, Weather
+from karpenter_local.simulation.aws.paid import Paid
+from karpenter_local.simulation.aws.places import ZONES, moved
+from karpenter_local.simulation.faults import SellOut
+from karpenter_local.simulation.invariants.rule import Ledger
+from karpenter_local.simulation.mirror import Wrote
+from karpenter_local.simulation.script import write
+from karpenter_local.simulation.world import World
+from karpenter_local.virtual import VirtualClock, run_virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from karpenter_local.simulation.aws.network import Trouble
+
+TAG = {"Resources": ["subnet-1"], "Tags": [{"Key": "a", "Value": "b"}]}
+
+
+class Counting:
+    """A wire that counts down to an operator's last write."""
+
+    def __init__(self, *ends: str) -> None:
+        self.ends = list(ends)
+
+    def count(self) -> str:
+        """Say whether this is the last one."""
+        return self.ends.pop(0) if self.ends else ""
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """Return an account to ask."""
+    with AwsInProcess(seed="1") as server:
+        yield Site(server, cluster="blue", types=("m5.large",))
+
+
+def asked(
+    site: Site,
+    work: Callable[[Line], Awaitable[Any]],
+    *troubles: Trouble,
+    operation: str = "DescribeSubnets",
+    ends: tuple[str, ...] = (),
+) -> tuple[object, float, int]:
+    """Return what came of some work, how long it took, and how often AWS was asked."""
+
+    async def main() -> tuple[object, float]:
+        weather = Weather()
+        weather.waiting[operation] += troubles
+        wire: Any = Counting(*ends)
+        chance = Random(1)  # noqa: S311  a test's dice
+        line = Line(site.clients, site.account, weather=weather, chance=chance, wire=wire)
+        outcome: object
+        try:
+            async with asyncio.timeout(1000):
+                outcome = await work(line)
+        except (NoAnswer, Refused, Throttled, TimeoutError) as error:
+            outcome = type(error)
+        line.sever()
+        return outcome, VirtualClock().monotonic()
+
+    site.account.forget_calls()
+    outcome, seconds = run_virtual(main())
+    return outcome, seconds, len(site.account.calls(operation))
+
+
+@pytest.mark.parametrize(
+    ("trouble", "took", "reached"),
+    [
+        pytest.param("throttled", 0.0, 2, id="AWS wants fewer calls"),
+        pytest.param("error", 0.0, 2, id="AWS has a fault"),
+        pytest.param("failing", 0.0, 2, id="AWS has a fault after it did it"),
+        pytest.param("unreachable", 5.0, 1, id="no connection"),
+        pytest.param("lost", 0.0, 2, id="the answer is lost"),
+        pytest.param("silent", 60.0, 1, id="no answer ever"),
+        pytest.param("deaf", 60.0, 2, id="no answer ever though it was done"),
+    ],
+)
+def test_a_trouble_passes(site: Site, trouble: Trouble, took: float, reached: int) -> None:
+    """What goes wrong once is asked again, after as long as the SDK would wait for an answer."""
+    outcome, seconds, calls = asked(site, lambda line: line.ask("ec2", "DescribeSubnets"), trouble)
+
+    assert isinstance(outcome, dict)
+    assert took <= seconds < took + 2
+    assert calls == reached
+
+
+def test_a_trouble_that_stays_is_told(site: Site) -> None:
+    """After as many attempts as the SDK makes, whoever asks is told."""
+    always: tuple[Trouble, ...] = ("throttled",) * 5
+    outcome, _, calls = asked(site, lambda line: line.ask("ec2", "DescribeSubnets"), *always)
+
+    assert (outcome, calls) == (Throttled, 5)
+
+
+def test_what_is_refused_for_a_reason_is_not_asked_again(site: Site) -> None:
+    """A wrong question stays wrong."""
+    site.account.faults.next("DescribeSubnets", Refuse(code="InvalidParameterValue"))
+    outcome, _, calls = asked(site, lambda line: line.ask("ec2", "DescribeSubnets"))
+
+    assert (outcome, calls) == (Refused, 1)
+
+
+def test_questions_for_mail_are_free_when_there_is_none(site: Site) -> None:
+    """A day has 86,400 of them."""
+    outcome, _, calls = asked(
+        site, lambda line: line.ask("sqs", "ReceiveMessage", QueueUrl="x"), operation="ReceiveMessage"
+    )
+
+    assert (outcome, calls) == ({}, 0)
+
+
+@pytest.mark.parametrize(
+    ("end", "reached"),
+    [pytest.param("before", 0, id="just before"), pytest.param("after", 1, id="just after")],
+)
+def test_a_dead_operator_is_never_answered(site: Site, end: str, reached: int) -> None:
+    """Its last write was carried out or not; nothing follows, not even questions."""
+    tag = {**TAG, "Resources": site.estate.subnets[:1]}
+
+    async def work(line: Line) -> None:
+        for call in (line.ask("ec2", "CreateTags", **tag), line.ask("ec2", "DescribeSubnets")):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(100):
+                    await call
+
+    _, seconds, calls = asked(site, work, operation="CreateTags", ends=(end,))
+
+    assert (calls, seconds) == (reached, 200.0)
+    assert not site.account.calls("DescribeSubnets")
+
+
+def test_aws_has_mishaps_of_its_own() -> None:
+    """Where things go wrong, they do so on AWS in many ways, each of which can be said in a line."""
+    chance = Random(1)  # noqa: S311  a test's dice
+    found = aws_mishaps(chance, 50_000.0, "many")
+
+    assert len({type(each) for each in found}) == 6
+    assert all(str(each) for each in found)
+    assert aws_mishaps(chance, 50_000.0, "none") == []
+
+
+def test_lives_move_to_the_zones_of_aws() -> None:
+    """The same seed asks for the same things in another place."""
+    here, there = (write(4, hours=1, severity="many", provider=each) for each in ("aws", "kwok"))
+    step = moved(SellOut(at=0.0, zone="test-zone-d", seconds=1.0))
+
+    assert isinstance(step, SellOut)
+    assert step.zone == ZONES[0]
+    assert {type(each) for each in there.steps} < {type(each) for each in here.steps}
+    assert not any(getattr(each, "zone", "").startswith("test-") for each in here.steps)
+
+
+@pytest.mark.parametrize(
+    ("contested", "lag", "found"),
+    [
+        pytest.param(0.0, 4.0, ["machine i-2 was launched, and is that of no claim"], id="nobody had it"),
+        pytest.param(60.0, 0.0, [], id="two operators led"),
+        pytest.param(0.0, 15.0, [], id="EC2 hid it for too long"),
+    ],
+)
+def test_nothing_is_paid_for_in_vain(contested: float, lag: float, found: list[str]) -> None:
+    """A machine that never was that of a claim is told, where there is no excuse for it."""
+
+    async def main() -> list[str]:
+        world = World(seed=1)
+        world.contested_until = contested
+        sky: Any = SimpleNamespace(launched=["i-1", "i-2"], longest_lag=lag)
+        rule = Paid(world, Ledger(world.clock), sky)
+        kind = NodeClassReference(group="karpenter.k8s.aws", kind="EC2NodeClass", name="default")
+        status = NodeClaimStatus(provider_id="aws:///us-west-2a/i-1")
+        had = NodeClaim(spec=NodeClaimSpec(node_class_ref=kind), status=status)
+        rule.wrote(Wrote(None, had))
+        return list(rule.unrest())
+
+    assert run_virtual(main()) == found

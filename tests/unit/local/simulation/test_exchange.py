@@ -1,0 +1,99 @@
+"""Machines that are exchanged: replacements first, never dearer, and never back again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from karpenter_local.simulation.invariants.exchange import Exchange
+from tests.unit.local.simulation.broken import asked, claim, found, machine, node, pod
+
+if TYPE_CHECKING:
+    from karpenter_local.simulation.invariants.rule import Rule
+    from karpenter_local.simulation.replica import Replica
+    from karpenter_local.simulation.world import World
+
+SMALL, LARGE = "c-1x-amd64-linux", "c-4x-amd64-linux"
+
+
+def command(world: World, rule: Rule, old: str, new: str, *, complete: bool = True) -> None:
+    """Let the operator delete machine `old`, with `new` in its place."""
+    goes = world.mirror.claims[old]
+    if complete:
+        claim(world, new, "Initialized", kind=world.mirror.claims[new].metadata.labels[_TYPE])
+    candidate = SimpleNamespace(claim=goes)
+    begun: Any = SimpleNamespace(
+        command=SimpleNamespace(reason="Underutilized"),
+        text="a command",
+        candidates=(candidate,),
+        replacements=(new,),
+        claims=(old,),
+        started=datetime(2025, 1, 1, tzinfo=UTC),
+    )
+    operator = SimpleNamespace(commands=SimpleNamespace(under_way=[begun]))
+    world.replicas[:] = [cast("Replica", SimpleNamespace(operator=operator))]
+    rule.called(*asked("DELETE", f"/apis/karpenter.sh/v1/nodeclaims/{old}"))
+    world.replicas.clear()
+
+
+_TYPE = "node.kubernetes.io/instance-type"
+
+
+def a_machine(world: World, name: str, kind: str) -> None:
+    """Let there be a machine of a kind that is about to be disrupted."""
+    machine(world, name)
+    node(world, name)
+    claim(world, name, "Initialized", reason="Underutilized", kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complete", "wrong"),
+    [
+        pytest.param(LARGE, SMALL, True, [], id="a cheaper one that is complete"),
+        pytest.param(
+            LARGE,
+            SMALL,
+            False,
+            ["machines go (a command) before their replacement b is complete"],
+            id="too soon",
+        ),
+        pytest.param(
+            SMALL,
+            LARGE,
+            True,
+            ["the bill grows from 0.0271 to 0.1086 an hour by a command"],
+            id="a dearer one",
+        ),
+    ],
+)
+def test_replacements_come_first_and_cost_less(old: str, new: str, complete: bool, wrong: list[str]) -> None:
+    """Nothing goes before its replacement is complete, and nothing is replaced by what costs more."""
+
+    def scene(world: World, rule: Rule) -> None:
+        a_machine(world, "a", old)
+        claim(world, "b", kind=new)
+        command(world, rule, "a", "b", complete=complete)
+
+    assert found(Exchange, scene) == wrong
+
+
+@pytest.mark.parametrize(
+    ("more", "wrong"),
+    [pytest.param(0, 1, id="the same pods"), pytest.param(1, 0, id="other pods")],
+)
+def test_what_went_does_not_come_back(more: int, wrong: int) -> None:
+    """Within the hour, no exchange leads back to where an earlier one began, unless the pods are others."""
+
+    def scene(world: World, rule: Rule) -> None:
+        pod(world, "web")
+        for old, new, kind in (("a", "b", SMALL), ("b", "c", SMALL)):
+            a_machine(world, old, kind)
+            claim(world, new, kind=kind)
+            command(world, rule, old, new)
+            for number in range(more):
+                pod(world, f"more-{number}")
+
+    assert len(found(Exchange, scene)) == wrong

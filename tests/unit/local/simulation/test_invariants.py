@@ -1,0 +1,275 @@
+"""Every rule can be violated: a rule that accepts everything would find nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from karpenter_local.simulation.invariants.budgets import Budgets
+from karpenter_local.simulation.invariants.leaving import Leaving
+from karpenter_local.simulation.invariants.limits import Limits
+from karpenter_local.simulation.invariants.ownership import Ownership
+from karpenter_local.simulation.invariants.pace import Pace
+from karpenter_local.simulation.invariants.protection import Protection
+from karpenter_local.simulation.invariants.service import Service
+from karpenter_local.simulation.invariants.steadiness import Steadiness
+from karpenter_local.simulation.mirror import Wrote
+from tests.unit.local.simulation.broken import asked, budget, claim, found, machine, node, pod, pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karpenter_local.simulation.invariants.rule import Rule
+    from karpenter_local.simulation.world import World
+
+PODS = "/api/v1/namespaces/default/pods/web"
+
+
+def nothing(_world: World, _rule: Rule) -> None:
+    """Let there be nothing."""
+
+
+def a_pair(world: World, _rule: Rule) -> None:
+    """Let there be a machine with its claim and its node."""
+    machine(world, "a")
+    claim(world, "a")
+    node(world, "a")
+
+
+def an_orphan(world: World, _rule: Rule) -> None:
+    """Let there be a machine without a claim."""
+    machine(world, "a")
+    node(world, "a")
+
+
+def a_wish(world: World, _rule: Rule) -> None:
+    """Let there be a claim without a machine."""
+    claim(world, "a")
+
+
+def a_loner(world: World, _rule: Rule) -> None:
+    """Let there be a claim and a machine without a node."""
+    machine(world, "a")
+    claim(world, "a")
+
+
+def a_shell(world: World, _rule: Rule) -> None:
+    """Let there be a node without a machine."""
+    node(world, "a")
+
+
+@pytest.mark.parametrize(
+    ("scene", "wrong"),
+    [
+        pytest.param(nothing, [], id="nothing at all"),
+        pytest.param(a_pair, [], id="a machine, its claim and its node"),
+        pytest.param(an_orphan, ["machine kwok://a has no claim"], id="a machine without a claim"),
+        pytest.param(a_wish, ["claim a has no machine"], id="a claim without a machine"),
+        pytest.param(a_loner, ["claim a has no node"], id="a claim without a node"),
+        pytest.param(a_shell, ["node a has no machine"], id="a node without a machine"),
+    ],
+)
+def test_machines_and_claims_are_in_pairs(scene: Callable[[World, Rule], None], wrong: list[str]) -> None:
+    """In the end there is a claim and a node for every machine, and the other way round."""
+    assert found(Ownership, scene) == wrong
+
+
+def a_leaving_node(world: World, _rule: Rule) -> None:
+    """Let a node be deleted and stay."""
+    node(world, "a", leaving=True)
+
+
+def a_closed_node(world: World, _rule: Rule) -> None:
+    """Let a node be closed and stay."""
+    node(world, "a", closed=True)
+
+
+def a_held_node(world: World, _rule: Rule) -> None:
+    """Let a pod that must not be disrupted hold a node."""
+    node(world, "a", leaving=True)
+    pod(world, "web", on="a", kept=True)
+
+
+def a_guarded_node(world: World, _rule: Rule) -> None:
+    """Let a disruption budget hold a node."""
+    node(world, "a", leaving=True)
+    pod(world, "web", on="a")
+    budget(world, least=1)
+
+
+def an_overdue_node(world: World, rule: Rule) -> None:
+    """Let a node be held beyond the time that its machine has."""
+    a_held_node(world, rule)
+    claim(world, "a", terminationGracePeriod="1m")
+
+
+@pytest.mark.parametrize(
+    ("scene", "wrong"),
+    [
+        pytest.param(a_leaving_node, ["node a is being deleted and does not go"], id="a node that stays"),
+        pytest.param(a_closed_node, ["node a is closed and stays"], id="a node that nobody opens"),
+        pytest.param(a_held_node, [], id="a node that a protected pod holds"),
+        pytest.param(a_guarded_node, [], id="a node that a budget holds"),
+        pytest.param(
+            an_overdue_node, ["node a is being deleted and does not go"], id="a node whose time is over"
+        ),
+    ],
+)
+def test_what_is_deleted_goes(scene: Callable[[World, Rule], None], wrong: list[str]) -> None:
+    """No finalizer is stuck, but users may hold what is theirs."""
+    assert found(Leaving, scene) == wrong
+
+
+def a_waiting_pod(world: World, _rule: Rule) -> None:
+    """Let a pod wait."""
+    pod(world, "web", phase="Pending")
+
+
+def a_full_pool(world: World, _rule: Rule) -> None:
+    """Let a pod wait for a pool that is full."""
+    pool(world, cores=4)
+    machine(world, "a", cores=4)
+    claim(world, "a")
+    pod(world, "web", phase="Pending", selector={"pool": "default"})
+
+
+def a_pool_with_room(world: World, _rule: Rule) -> None:
+    """Let a pod wait for a pool that has room."""
+    pool(world, cores=8)
+    machine(world, "a", cores=4)
+    claim(world, "a")
+    pod(world, "web", phase="Pending", selector={"pool": "default"})
+
+
+def a_lost_pod(world: World, _rule: Rule) -> None:
+    """Let a workload have fewer pods than it asks for."""
+    made = {"metadata": {"name": "app"}, "spec": {"replicas": 2}, "status": {"readyReplicas": 1}}
+    world.cluster.server.store.put("deployments.apps", "default/app", made)
+
+
+@pytest.mark.parametrize(
+    ("scene", "wrong"),
+    [
+        pytest.param(a_waiting_pod, ["pod default/web is Pending, without a node"], id="a pod that waits"),
+        pytest.param(a_full_pool, [], id="a pod whose pool is full"),
+        pytest.param(
+            a_pool_with_room, ["pod default/web is Pending, without a node"], id="a pod whose pool is not"
+        ),
+        pytest.param(a_lost_pod, ["deployment app has 1 pods of 2"], id="a pod that is lost"),
+    ],
+)
+def test_every_workload_has_its_pods(scene: Callable[[World, Rule], None], wrong: list[str]) -> None:
+    """In the end everything runs that can."""
+    assert found(Service, scene) == wrong
+
+
+def test_a_cluster_that_moves_is_not_steady() -> None:
+    """A claim that came a moment ago has to be old before a cluster counts as steady."""
+
+    def scene(world: World, rule: Rule) -> None:
+        pool(world)
+        rule.wrote(Wrote(None, claim(world, "a")))
+
+    assert found(Steadiness, scene) == ["claim a came 0 s ago"]
+
+
+@pytest.mark.parametrize(
+    ("cores", "wrong"),
+    [
+        pytest.param(8, [], id="as much as is allowed"),
+        pytest.param(4, ["pool default has 8 cores and may have 4"], id="more than is allowed"),
+    ],
+)
+def test_limits_are_kept(cores: int, wrong: list[str]) -> None:
+    """What counts is what exists in the cloud."""
+
+    def scene(world: World, rule: Rule) -> None:
+        pool(world, cores=cores)
+        machine(world, "a")
+        machine(world, "b")
+        claim(world, "a")
+        rule.wrote(Wrote(None, claim(world, "b")))
+
+    assert found(Limits, scene) == wrong
+
+
+@pytest.mark.parametrize(
+    ("allowed", "wrong"),
+    [
+        pytest.param("2", 0, id="room for both"),
+        pytest.param("1", 1, id="room for one"),
+        pytest.param("0", 1, id="room for none"),
+        pytest.param("60%", 0, id="a share that rounds up"),
+    ],
+)
+def test_budgets_are_kept(allowed: str, wrong: int) -> None:
+    """A machine begins to be disrupted only where every budget has room for one more."""
+
+    def scene(world: World, rule: Rule) -> None:
+        pool(world, budget=allowed)
+        claim(world, "a", "Initialized", reason="Drifted")
+        before = claim(world, "b", "Initialized")
+        rule.wrote(Wrote(before, claim(world, "b", "Initialized", reason="Drifted")))
+
+    assert len(found(Budgets, scene)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("kept", "least", "call", "wrong"),
+    [
+        pytest.param(False, 0, ("POST", f"{PODS}/eviction"), 0, id="an eviction"),
+        pytest.param(True, 0, ("POST", f"{PODS}/eviction"), 1, id="an eviction of a protected pod"),
+        pytest.param(False, 1, ("POST", f"{PODS}/eviction"), 1, id="an eviction beyond a budget"),
+        pytest.param(False, 0, ("DELETE", PODS), 1, id="a deletion"),
+        pytest.param(True, 0, ("POST", f"{PODS}/binding"), 0, id="something else"),
+    ],
+)
+def test_pods_are_protected(kept: bool, least: int, call: tuple[str, str], wrong: int) -> None:
+    """Pods are evicted, not deleted; never beyond a budget, and never where that is not wanted."""
+
+    def scene(world: World, rule: Rule) -> None:
+        node(world, "a")
+        claim(world, "a", leaving=True)
+        budget(world, least=least)
+        rule.wrote(Wrote(pod(world, "web", on="a", kept=kept), pod(world, "web", on="a", leaving=True)))
+        rule.called(*asked(*call))
+
+    assert len(found(Protection, scene)) == wrong
+
+
+def test_pods_may_be_forced_when_their_time_is_over() -> None:
+    """A terminationGracePeriod that has passed overrules everything."""
+
+    def scene(world: World, rule: Rule) -> None:
+        node(world, "a")
+        claim(world, "a", leaving=True, terminationGracePeriod="0s")
+        rule.wrote(Wrote(pod(world, "web", on="a", kept=True), pod(world, "web", on="a", leaving=True)))
+        rule.called(*asked("DELETE", PODS))
+
+    assert found(Protection, scene) == []
+
+
+def test_pods_of_nodes_that_are_gone_run_no_longer() -> None:
+    """What was on a machine that is gone is not protected by anything; what waits for one is."""
+
+    def gone(world: World, rule: Rule) -> None:
+        rule.wrote(Wrote(pod(world, "web", on="gone", kept=True), pod(world, "web", leaving=True)))
+        rule.called(*asked("DELETE", PODS))
+
+    def waiting(world: World, rule: Rule) -> None:
+        rule.wrote(Wrote(pod(world, "web", kept=True), pod(world, "web", leaving=True)))
+        rule.called(*asked("DELETE", PODS))
+
+    assert found(Protection, gone) == []
+    assert len(found(Protection, waiting)) == 2
+
+
+def test_nothing_spins() -> None:
+    """The same write, hundreds of times in a moment, is a dead loop."""
+
+    def scene(_world: World, rule: Rule) -> None:
+        for _ in range(300):
+            rule.called(*asked("PATCH", "/apis/karpenter.sh/v1/nodeclaims/a"))
+
+    assert len(found(Pace, scene)) == 1

@@ -1,0 +1,155 @@
+"""The wire on which everything can go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from karpenter.kube.errors import Unreachable
+from karpenter.kube.transport import Request, Response, Streaming
+from karpenter_local.simulation.network import Weather, Wire
+from karpenter_local.virtual import run_virtual
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+
+    from karpenter_local.simulation.network import Trouble
+
+PATCH = Request(method="PATCH", path="/api/v1/nodes/a")
+WATCH = Request(method="GET", path="/api/v1/pods", query=(("watch", "true"),))
+
+
+class Server:
+    """Answers everything, and tells something every ten seconds."""
+
+    def __init__(self) -> None:
+        self.carried_out = 0
+
+    async def send(self, request: Request) -> Response:
+        """Do what is asked."""
+        self.carried_out += request.method != "GET"
+        return Response(status=200)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Response | Streaming]:
+        """Tell the time."""
+        del request
+        yield Streaming(lines=self._lines())
+
+    async def close(self) -> None:
+        """Nothing has to be let go."""
+
+    async def _lines(self) -> AsyncGenerator[bytes, None]:
+        for number in range(1, 4):
+            await asyncio.sleep(10)
+            yield str(number).encode()
+
+
+def wire(server: Server) -> Wire:
+    """Return a wire to a server on which nothing goes wrong."""
+    return Wire(server, chance=Random(1), heard=lambda _request, _response: None)  # noqa: S311  dice
+
+
+async def answer(asked: Coroutine[Any, Any, Response]) -> str:
+    """Return the status of an answer; ``silence`` if none comes within a minute."""
+    try:
+        async with asyncio.timeout(60):
+            return str((await asked).status)
+    except TimeoutError:
+        return "silence"
+    except Unreachable:
+        return "unreachable"
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "carried_out"),
+    [
+        pytest.param("conflict", "409", 0, id="a conflict"),
+        pytest.param("busy", "429", 0, id="a busy server"),
+        pytest.param("error", "500", 0, id="an error"),
+        pytest.param("lost", "500", 1, id="an error though it was done"),
+        pytest.param("unreachable", "unreachable", 0, id="no connection"),
+        pytest.param("silent", "silence", 0, id="silence"),
+        pytest.param("deaf", "silence", 1, id="silence though it was done"),
+    ],
+)
+def test_calls_go_wrong(kind: Trouble, status: str, carried_out: int) -> None:
+    """Each kind of trouble is told by its answer, and by whether the call was carried out."""
+
+    async def main() -> tuple[str, int]:
+        server = Server()
+        bad = wire(server)
+        bad.weather = Weather(share=1.0, kinds=(kind,), chance=Random(1))  # noqa: S311  dice
+        return await answer(bad.send(PATCH)), server.carried_out
+
+    assert run_virtual(main()) == (status, carried_out)
+
+
+@pytest.mark.parametrize(
+    ("after", "carried_out"),
+    [pytest.param(False, 1, id="before it is carried out"), pytest.param(True, 2, id="after it was")],
+)
+def test_a_process_dies_at_a_write(after: bool, carried_out: int) -> None:
+    """From the chosen write on nothing is answered, and nothing else is carried out."""
+
+    async def main() -> tuple[list[str], int, int]:
+        server, died = Server(), []
+        bad = wire(server)
+        bad.sever_at(2, carried_out=after, then=lambda: died.append(True))
+        answers = [await answer(bad.send(PATCH)) for _ in range(3)]
+        return answers, server.carried_out, len(died)
+
+    assert run_virtual(main()) == (["200", "silence", "silence"], carried_out, 1)
+
+
+async def told(bad: Wire) -> list[tuple[float, str]]:
+    """Return what a watch tells, and when."""
+    loop = asyncio.get_running_loop()
+    found: list[tuple[float, str]] = []
+    try:
+        async with bad.stream(WATCH) as stream:
+            assert isinstance(stream, Streaming)
+            async for line in stream.lines:
+                found.append((round(loop.time()), line.decode()))  # noqa: PERF401  what came before a cut counts
+    except Unreachable:
+        found.append((round(loop.time()), "cut"))
+    return found
+
+
+def test_watches_are_held_back() -> None:
+    """What a watch has to tell meanwhile is told afterwards, in order."""
+
+    async def main() -> list[tuple[float, str]]:
+        bad = wire(Server())
+        bad.hold(("pods",), until=25.0)
+        return await told(bad)
+
+    assert run_virtual(main()) == [(25, "1"), (35, "2"), (45, "3")]
+
+
+def test_watches_are_cut() -> None:
+    """A watch that is cut ends with an error, wherever it is."""
+
+    async def main() -> list[tuple[float, str]]:
+        bad = wire(Server())
+        asyncio.get_running_loop().call_later(15, bad.cut)
+        return await told(bad)
+
+    assert run_virtual(main()) == [(10, "1"), (15, "cut")]
+
+
+def test_watches_tell_things_twice() -> None:
+    """Some lines come twice, one after the other."""
+
+    async def main() -> list[tuple[float, str]]:
+        bad = wire(Server())
+        bad.twice = Random(3)  # noqa: S311  dice
+        return await told(bad)
+
+    found = run_virtual(main())
+    assert len(found) > 3
+    assert [line for _, line in sorted(set(found))] == ["1", "2", "3"]

@@ -1,0 +1,131 @@
+"""Settings: names, defaults, who wins, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from karpenter.operator.options import GATES, SETTINGS, SettingError, parse_settings
+
+DEFAULTS: dict[str, Any] = {
+    "karpenter_service": "",
+    "metrics_port": 8080,
+    "health_probe_port": 8081,
+    "kube_client_qps": 200.0,
+    "kube_client_burst": 300,
+    "enable_profiling": False,
+    "disable_controller_warmup": True,
+    "disable_leader_election": False,
+    "disable_cluster_state_observability": False,
+    "leader_election_name": "karpenter-leader-election",
+    "leader_election_namespace": "",
+    "memory_limit": -1,
+    "cpu_requests": 1000,
+    "log_level": "info",
+    "log_output_paths": ("stdout",),
+    "log_error_output_paths": ("stderr",),
+    "batch_max_duration": timedelta(seconds=10),
+    "batch_idle_duration": timedelta(seconds=1),
+    "preference_policy": "Respect",
+    "min_values_policy": "Strict",
+    "ignore_dra_requests": True,
+    "scheduler_config": (),
+}
+
+SPREAD = """
+podTopologySpread:
+  defaultConstraints:
+    - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}
+"""
+
+
+@pytest.mark.parametrize(("name", "expected"), DEFAULTS.items())
+def test_defaults(name: str, expected: Any) -> None:
+    """Whoever states nothing gets what users of Karpenter are used to."""
+    assert getattr(parse_settings({}), name) == expected
+
+
+def test_the_flag_wins() -> None:
+    """A flag wins over the environment, and the environment over the default."""
+    settings = parse_settings({"log-level": "debug"}, {"LOG_LEVEL": "error", "METRICS_PORT": "9"})
+
+    assert (settings.log_level, settings.metrics_port) == ("debug", 9)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        pytest.param("metrics-port", "http", "'http' is not a whole number", id="no number"),
+        pytest.param("metrics-port", "65536", "65536 is not between 0 and 65535", id="no port"),
+        pytest.param("kube-client-qps", "fast", "'fast' is not a number", id="no rate"),
+        pytest.param("kube-client-qps", "0", "0 is not a number of 0.001 or more", id="no requests at all"),
+        pytest.param("kube-client-qps", "inf", "inf is not a number of 0.001 or more", id="no end"),
+        pytest.param("enable-profiling", "yes", "'yes' is not true or false", id="no truth value"),
+        pytest.param("log-level", "loud", "'loud' is not one of '', 'debug', 'info', 'error'", id="no level"),
+        pytest.param("batch-idle-duration", "-1s", "'-1s' is negative", id="a time that is negative"),
+        pytest.param("feature-gates", "NodeRepair", "'NodeRepair' is not Name=true or Name=false", id="gate"),
+        pytest.param("scheduler-config", "podSpread: {}", "Object contains unknown field", id="unknown key"),
+        pytest.param("scheduler-config", "{", "while parsing a flow node", id="no YAML"),
+    ],
+)
+def test_what_is_refused(name: str, value: str, problem: str) -> None:
+    """A value that cannot be read is refused with one line that names the setting."""
+    with pytest.raises(SettingError) as refused:
+        parse_settings({name: value})
+
+    assert str(refused.value).startswith(f"setting {name}: {problem}")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        pytest.param(("maxSkew: 1", "maxSkew: 0"), "maxSkew: 0 is not greater than 0", id="no skew"),
+        pytest.param(
+            ("topologyKey: topology.kubernetes.io/zone", "topologyKey: ''"),
+            "topologyKey: is required",
+            id="no key",
+        ),
+        pytest.param(("ScheduleAnyway", "Never"), "whenUnsatisfiable: is not", id="no such action"),
+    ],
+)
+def test_a_spread_that_is_refused(change: tuple[str, str], problem: str) -> None:
+    """The first constraint that cannot be used is named with its place."""
+    with pytest.raises(SettingError, match=problem) as refused:
+        parse_settings({"scheduler-config": SPREAD.replace(*change)})
+
+    assert "podTopologySpread.defaultConstraints[0]" in str(refused.value)
+
+
+def test_a_spread_stated_twice() -> None:
+    """The same key with the same action cannot be stated twice."""
+    with pytest.raises(SettingError, match="a second time"):
+        parse_settings({"scheduler-config": SPREAD + SPREAD.splitlines()[-1]})
+
+
+def test_a_spread() -> None:
+    """Default constraints are read as those of a pod, without a selector."""
+    [constraint] = parse_settings({"scheduler-config": SPREAD}).scheduler_config
+
+    assert (constraint.max_skew, constraint.when_unsatisfiable) == (1, "ScheduleAnyway")
+
+
+def test_gates() -> None:
+    """Gates that are stated change, others keep their default, and names that nobody knows are ignored."""
+    settings = parse_settings({"feature-gates": "NodeRepair=true, Unheard=true,ReservedCapacity=False"})
+
+    assert settings.gate("NodeRepair")
+    assert not settings.gate("ReservedCapacity")
+    assert settings.feature_gates.keys() == GATES.keys()
+
+
+def test_a_setting_that_is_not_there() -> None:
+    """A name that no setting has is refused, with those that there are."""
+    with pytest.raises(SettingError, match=f"no setting 'pace'; the settings are {SETTINGS[0].name}"):
+        parse_settings({"pace": "fast"})
+    with pytest.raises(SettingError, match="a feature gate: give it as feature-gates=NodeRepair=true"):
+        parse_settings({"NodeRepair": "true"})
+    with pytest.raises(AttributeError):
+        _ = parse_settings({}).pace
