@@ -1,14 +1,17 @@
 # ruff: noqa: INP001  a script, not a package
 """
-Build the real control plane: etcd, kube-apiserver, kubectl, kube-controller-manager and kube-scheduler.
+Build the real programs of the tests: the control plane (etcd, kube-apiserver, kubectl,
+kube-controller-manager, kube-scheduler) and helm.
 
-The module file beside this one names the versions and their sums; Go's module proxy delivers the source.
-Binaries are kept under ``.controlplane/VERSION-DIGEST`` and linked into ``.controlplane/bin``, or into the
-directory that ``KUBEBUILDER_ASSETS`` names, where those already there are left alone. What was built once is
-not built again until the module file or its sums change.
+The module file beside this one names the versions of the control plane and their sums, the one in ``helm``
+that of helm, which requires other versions of the same libraries; Go's module proxy delivers the source.
+Binaries are kept under ``.controlplane/VERSION-DIGEST`` and ``.controlplane/helm-VERSION-DIGEST`` and linked
+into ``.controlplane/bin``; those of the control plane into the directory that ``KUBEBUILDER_ASSETS`` names,
+where those already there are left alone. What was built once is not built again until its module file or its
+sums change.
 
 A machine without Go is told so and builds nothing: that is not an error, because nothing but the contract
-suite and ``karpenter local up --control-plane real`` needs these.
+suite, the tests with helm and ``karpenter local up --control-plane real`` needs these.
 """
 
 import hashlib
@@ -19,51 +22,79 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 HERE = Path(__file__).resolve().parent
 STORE = HERE.parent / ".controlplane"
 
-PACKAGES = {
-    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-    "etcd": "go.etcd.io/etcd/server/v3",
-    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
-    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
-}
-"""In the order of need: when the build is cut short, what was finished is already of use."""
+KUBERNETES = "k8s.io/kubernetes"
+HELM = "helm.sh/helm/v3"
 
 
-def kubernetes_version() -> str:
-    """Return the version of Kubernetes that the module file requires."""
-    found = re.search(
-        r"^(?:require|\t)\s*k8s\.io/kubernetes (v\S+)", (HERE / "go.mod").read_text(), re.MULTILINE
-    )
-    if found is None:
-        raise click.ClickException(f"{HERE / 'go.mod'} requires no k8s.io/kubernetes")
-    return found[1]
+class Module(NamedTuple):
+    """A module file and the programs that are built with it."""
+
+    folder: Path
+    name: str
+    """The module whose version the programs report."""
+
+    packages: dict[str, str]
+    """In the order of need: when the build is cut short, what was finished is already of use."""
+
+    prefix: str = ""
+    """What the cache directory begins with."""
+
+    def version(self) -> str:
+        """Return the version of the module that the module file requires."""
+        pattern = rf"^(?:require|\t)\s*{re.escape(self.name)} (v\S+)"
+        found = re.search(pattern, (self.folder / "go.mod").read_text(), re.MULTILINE)
+        if found is None:
+            raise click.ClickException(f"{self.folder / 'go.mod'} requires no {self.name}")
+        return found[1]
+
+    def cache_directory(self) -> Path:
+        """Return where binaries of exactly these modules are kept."""
+        digest = hashlib.sha256()
+        for name in ("go.mod", "go.sum"):
+            digest.update((self.folder / name).read_bytes())
+        return STORE / f"{self.prefix}{self.version()}-{digest.hexdigest()[:12]}"
+
+    def link_flags(self) -> str:
+        """Return the linker's flags: no symbols, and the version that the programs report."""
+        version = self.version()
+        if self.name == HELM:
+            return f"-s -w -X {HELM}/internal/version.version={version}"
+        major, minor, _ = version.removeprefix("v").split(".", 2)
+        facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+        modules = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+        stamps = [f"-X {module}.{name}={value}" for module in modules for name, value in facts.items()]
+        return " ".join(["-s", "-w", *stamps])
+
+    def missing(self) -> list[str]:
+        """Return the programs that were not built yet."""
+        return [name for name in self.packages if not (self.cache_directory() / name).exists()]
 
 
-def cache_directory() -> Path:
-    """Return where binaries of exactly these modules are kept."""
-    digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum"):
-        digest.update((HERE / name).read_bytes())
-    return STORE / f"{kubernetes_version()}-{digest.hexdigest()[:12]}"
+CONTROL_PLANE = Module(
+    HERE,
+    KUBERNETES,
+    {
+        "kube-apiserver": f"{KUBERNETES}/cmd/kube-apiserver",
+        "etcd": "go.etcd.io/etcd/server/v3",
+        "kubectl": f"{KUBERNETES}/cmd/kubectl",
+        "kube-controller-manager": f"{KUBERNETES}/cmd/kube-controller-manager",
+        "kube-scheduler": f"{KUBERNETES}/cmd/kube-scheduler",
+    },
+)
+CLIENT = Module(HERE / "helm", HELM, {"helm": f"{HELM}/cmd/helm"}, prefix="helm-")
 
 
-def link_flags(version: str) -> str:
-    """Return the linker's flags: no symbols, and the version that the programs report."""
-    major, minor, _ = version.removeprefix("v").split(".", 2)
-    facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
-    modules = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    stamps = [f"-X {module}.{name}={value}" for module in modules for name, value in facts.items()]
-    return " ".join(["-s", "-w", *stamps])
-
-
-def build(go: str, name: str, target: Path) -> None:
-    """Build one program into `target`, at low priority."""
+def build(go: str, module: Module, name: str) -> None:
+    """Build one program of a module, at low priority."""
+    target = module.cache_directory() / name
+    target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_suffix(".unfinished")
     polite = [shutil.which("nice") or "", "-n", "15"] if shutil.which("nice") else []
     flags = [
@@ -73,12 +104,12 @@ def build(go: str, name: str, target: Path) -> None:
         "-p",
         "2",
         "-ldflags",
-        link_flags(kubernetes_version()),
+        module.link_flags(),
     ]
     started = time.monotonic()
     click.echo(f"{name}: building", err=True)
-    command = [*polite, go, "build", *flags, "-o", str(unfinished), PACKAGES[name]]
-    done = subprocess.run(command, cwd=HERE, check=False)  # noqa: S603  the arguments are this file's own
+    command = [*polite, go, "build", *flags, "-o", str(unfinished), module.packages[name]]
+    done = subprocess.run(command, cwd=module.folder, check=False)  # noqa: S603  the arguments are this file's own
     if done.returncode < 0:
         raise click.ClickException(
             f"building {name} was ended by signal {-done.returncode}; hint: make it again"
@@ -89,47 +120,50 @@ def build(go: str, name: str, target: Path) -> None:
     click.echo(f"{name}: built in {time.monotonic() - started:.0f} s", err=True)
 
 
-def link(cache: Path, directory: Path) -> None:
-    """Show in `directory` what is in `cache`; a program that is there of its own stays."""
+def link(module: Module, directory: Path) -> None:
+    """Show the programs of a module in `directory`; a program that is there of its own stays."""
     directory.mkdir(parents=True, exist_ok=True)
-    for name in PACKAGES:
+    for name in module.packages:
         shown = directory / name
         if shown.exists() and not shown.is_symlink():
             continue
         shown.unlink(missing_ok=True)
-        shown.symlink_to(os.path.relpath(cache / name, directory))
+        shown.symlink_to(os.path.relpath(module.cache_directory() / name, directory))
 
 
-def forget_others(cache: Path) -> None:
+def forget_others() -> None:
     """Remove what was built for another module file: half a gigabyte that nothing points at."""
-    for other in STORE.iterdir():
-        if other not in {cache, STORE / "bin"}:
-            shutil.rmtree(other)
+    kept = {CONTROL_PLANE.cache_directory(), CLIENT.cache_directory(), STORE / "bin"}
+    for other in set(STORE.iterdir()) - kept:
+        shutil.rmtree(other)
 
 
 def main() -> None:
     """Build what is missing and say where it is."""
-    directory = Path(os.environ.get("KUBEBUILDER_ASSETS") or STORE / "bin")
-    if all(os.access(directory / name, os.X_OK) for name in PACKAGES) and directory != STORE / "bin":
-        click.echo(f"{directory}: the control plane is there", err=True)
-        return
-    cache = cache_directory()
-    missing = [name for name in PACKAGES if not (cache / name).exists()]
+    assets = Path(os.environ.get("KUBEBUILDER_ASSETS") or STORE / "bin")
+    wanted = [(CONTROL_PLANE, assets), (CLIENT, STORE / "bin")]
+    if assets != STORE / "bin" and all(os.access(assets / name, os.X_OK) for name in CONTROL_PLANE.packages):
+        click.echo(f"{assets}: the control plane is there", err=True)
+        wanted = wanted[1:]
     go = shutil.which("go")
-    if missing and go is None:
+    for module, directory in wanted:
+        missing = module.missing()
+        if missing and go is None:
+            where = ", or point KUBEBUILDER_ASSETS at them" if module is CONTROL_PLANE else ""
+            click.echo(
+                f"controlplane: skipped, there is no Go on this machine to build {', '.join(missing)} with;"
+                f" hint: install Go{where}",
+                err=True,
+            )
+            continue
+        for name in missing:
+            build(go or "", module, name)
+        link(module, directory)
+        if missing:
+            forget_others()
         click.echo(
-            "controlplane: skipped, there is no Go on this machine to build the real control plane with;"
-            " hint: install Go, or point KUBEBUILDER_ASSETS at the binaries",
-            err=True,
+            f"{directory}: {' and '.join(module.packages)} of {module.name} {module.version()}", err=True
         )
-        return
-    cache.mkdir(parents=True, exist_ok=True)
-    for name in missing:
-        build(go or "", name, cache / name)
-    link(cache, directory)
-    if missing:
-        forget_others(cache)
-    click.echo(f"{directory}: Kubernetes {kubernetes_version()}", err=True)
 
 
 if __name__ == "__main__":
