@@ -34,11 +34,11 @@ imports: $(VENV)/.ready ## Check the layers and the purity of the core
 	$(BIN)/lint-imports --no-cache
 
 unit: $(VENV)/.ready ## Run the tests without measuring coverage
-	$(BIN)/pytest -n $(JOBS) -m "not controlplane"
+	$(BIN)/pytest -n $(JOBS) -m "not controlplane and not helm"
 
 coverage: $(VENV)/.ready ## Run the tests; base and core must be covered whole
 	$(BIN)/coverage erase
-	$(BIN)/pytest -n $(JOBS) -m "not controlplane" --cov --cov-report=
+	$(BIN)/pytest -n $(JOBS) -m "not controlplane and not helm" --cov --cov-report=
 	$(BIN)/coverage report
 
 bench: $(VENV)/.ready ## Print the tables of speed, memory and price
@@ -52,8 +52,8 @@ crds: $(VENV)/.ready ## Write the CRDs of the chart anew from the API types
 	$(BIN)/karpenter crds --write charts/karpenter/crds
 	$(BIN)/karpenter crds --write docs/reference --output markdown
 
-chart: $(VENV)/.ready ## Write the chart anew from the objects that are applied
-	$(BIN)/python -m karpenter.chart charts/karpenter
+chart: $(VENV)/.ready ## Write the charts anew from the objects that are applied
+	$(BIN)/python -m karpenter.chart charts/karpenter charts/karpenter-crd
 
 settings: $(VENV)/.ready ## Write the reference of settings anew
 	$(BIN)/python -m karpenter.chart.reference > docs/reference/settings.md
@@ -61,7 +61,7 @@ settings: $(VENV)/.ready ## Write the reference of settings anew
 metrics: $(VENV)/.ready ## Write the reference of metrics anew
 	$(BIN)/python -m karpenter.telemetry.reference > docs/reference/metrics.md
 
-controlplane: $(VENV)/.ready ## Build or find the real control plane, for the contract suite
+controlplane: $(VENV)/.ready ## Build or find the real control plane and helm, for the contract suite
 	$(BIN)/python controlplane/build.py
 
 lock: ## Lock the dependencies anew

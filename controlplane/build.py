@@ -46,12 +46,12 @@ class Module(NamedTuple):
     prefix: str = ""
     """What the cache directory begins with."""
 
-    def version(self) -> str:
-        """Return the version of the module that the module file requires."""
-        pattern = rf"^(?:require|\t)\s*{re.escape(self.name)} (v\S+)"
+    def version(self, module: str = "") -> str:
+        """Return the version of a module that the module file requires; by default of the main one."""
+        pattern = rf"^(?:require|\t)\s*{re.escape(module or self.name)} (v\S+)"
         found = re.search(pattern, (self.folder / "go.mod").read_text(), re.MULTILINE)
         if found is None:
-            raise click.ClickException(f"{self.folder / 'go.mod'} requires no {self.name}")
+            raise click.ClickException(f"{self.folder / 'go.mod'} requires no {module or self.name}")
         return found[1]
 
     def cache_directory(self) -> Path:
@@ -65,7 +65,15 @@ class Module(NamedTuple):
         """Return the linker's flags: no symbols, and the version that the programs report."""
         version = self.version()
         if self.name == HELM:
-            return f"-s -w -X {HELM}/internal/version.version={version}"
+            # Without these, helm takes every cluster that it cannot ask for one of Kubernetes 1.20.
+            minor = self.version("k8s.io/client-go").split(".")[1]
+            stamps = [f"-X {HELM}/internal/version.version={version}"]
+            for module in ("pkg/chartutil", "pkg/lint/rules"):
+                stamps += [
+                    f"-X {HELM}/{module}.k8sVersionMajor=1",
+                    f"-X {HELM}/{module}.k8sVersionMinor={minor}",
+                ]
+            return " ".join(["-s", "-w", *stamps])
         major, minor, _ = version.removeprefix("v").split(".", 2)
         facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
         modules = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")

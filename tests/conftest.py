@@ -1,8 +1,8 @@
 """
-What every test run needs: whether the real control plane is there, and logs as nobody has set them up.
+What every test run needs: whether the real control plane and helm are there, and logs set up by no test.
 
-Tests marked ``controlplane`` run when its binaries are found; otherwise they are left out, and the run says
-so.
+Tests marked ``controlplane`` run when its binaries are found, tests marked ``helm`` when helm is; otherwise
+they are left out, and the run says so.
 
 Laws are tried with the same examples in every run, so that a change is judged by what it changes.
 ``pytest tests/property --hypothesis-profile=thorough`` looks for new ones, thousands for each law.
@@ -16,6 +16,7 @@ import structlog
 from hypothesis import settings
 
 from karpenter_local.controlplane.binaries import BinariesMissing, find_binaries
+from tests.helm import find_helm
 
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=2500, deadline=None, print_blob=True)
@@ -55,14 +56,17 @@ def _missing() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs the real control plane where there is none."""
-    needing = [item for item in items if item.get_closest_marker("controlplane")]
-    if needing and _missing():
-        config.hook.pytest_deselected(items=needing)
-        items[:] = [item for item in items if not item.get_closest_marker("controlplane")]
+    """Leave out what needs the real control plane, or helm, where there is none."""
+    for marker, is_missing in (("controlplane", _missing()), ("helm", find_helm() is None)):
+        needing = [item for item in items if item.get_closest_marker(marker)]
+        if needing and is_missing:
+            config.hook.pytest_deselected(items=needing)
+            items[:] = [item for item in items if not item.get_closest_marker(marker)]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say that, and why, the real control plane was not asked."""
+    """Say that, and why, the real control plane or helm was not asked."""
     if reason := _missing():
         terminalreporter.write_line(f"The tests on the real control plane were left out: {reason}.")
+    if find_helm() is None:
+        terminalreporter.write_line("The tests with helm were left out: no helm; hint: make controlplane.")

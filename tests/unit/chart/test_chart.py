@@ -8,47 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from karpenter.chart.chart import files, manifests
+from karpenter.chart.chart import CHARTS, files, manifests
 from karpenter.chart.objects import variables
 from karpenter.chart.tree import Items, MissingValue, Release, When
-from karpenter.chart.values import VALUES, default_values, values_of
+from karpenter.chart.values import VALUES, BadValue, default_values, values_of
 from karpenter.operator.options import GATES, SETTINGS, parse_settings
-from tests.unit.chart.gotemplate import Reader
 
-CHART = Path(__file__).parents[3] / "charts" / "karpenter"
+CHARTS_FOLDER = Path(__file__).parents[3] / "charts"
 NAME = "settings.clusterName=blue"
-
-CASES = {
-    "as it comes": [],
-    "with the cloud in memory": ["settings.cloudProvider=kwok,replicas=1"],
-    "with IRSA and resources, as tutorials do": [
-        r"serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn:aws:iam::1:role/x",
-        "controller.resources.requests.cpu=1,controller.resources.requests.memory=1Gi",
-    ],
-    "with gates open and a monitor": [
-        "settings.featureGates.nodeOverlay=true,settings.featureGates.capacityBuffer=true",
-        "serviceMonitor.enabled=true,serviceMonitor.additionalLabels.team=x",
-        "serviceMonitor.endpointConfig.interval=30s",
-    ],
-    "with labels, annotations, variables and DNS": [
-        "additionalLabels.a=b,additionalAnnotations.c=d,podLabels.e=f,podAnnotations.g=h,service.annotations.i=j",
-        "imagePullSecrets[0].name=pull,controller.env[0].name=A,controller.env[0].value=B",
-        "controller.envFrom[0].secretRef.name=s,hostNetwork=true,dnsConfig.nameservers={1.1.1.1,8.8.8.8}",
-    ],
-    "with an account of somebody else": [
-        "serviceAccount.create=false,serviceAccount.name=mine,nameOverride=k"
-    ],
-    "with another image": ["fullnameOverride=x,controller.image.digest=sha256:abc,controller.image.tag=v9"],
-    "with placement of one's own": [
-        "affinity.nodeAffinity.x=y,topologySpreadConstraints[0].maxSkew=2,tolerations=null,priorityClassName=",
-        "logOutputPaths={stdout,/var/log/k},extraVolumes[0].name=v,controller.extraVolumeMounts[0].name=v",
-        "controller.sidecarContainer[0].name=side,initContainers[0].name=init",
-    ],
-    "with settings": [
-        "settings.ignoreDRARequests=false,settings.interruptionQueue=q,settings.schedulerConfig=a: b",
-        "additionalClusterRoleRules[0].verbs={get}",
-    ],
-}
 
 
 def release(*sets: str, name: str = "karpenter") -> Release:
@@ -61,29 +28,17 @@ def found(kind: str, *sets: str) -> dict[str, Any]:
     return next(each for each in manifests(release(*sets)) if each["kind"] == kind)
 
 
-def test_the_chart_is_up_to_date() -> None:
+@pytest.mark.parametrize("name", CHARTS)
+def test_the_chart_is_up_to_date(name: str) -> None:
     """Every file of the chart is what the objects say today; hint: make chart."""
+    folder = CHARTS_FOLDER / name
     on_disk = {
-        str(path.relative_to(CHART)): path.read_text(encoding="utf-8")
-        for path in sorted(CHART.rglob("*"))
+        str(path.relative_to(folder)): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
 
-    assert on_disk == files()
-
-
-@pytest.mark.parametrize("sets", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("name", ["karpenter", "my"])
-def test_helm_and_we_say_the_same(sets: list[str], name: str) -> None:
-    """The templates, rendered as Helm does, are the objects that we print."""
-    installed = release(*sets, name=name)
-    rendered: list[Any] = []
-    for file, text in files().items():
-        if file.startswith("templates/") and file.endswith(".yaml"):
-            read = Reader(text, dict(installed.values), installed.fact).render()
-            rendered += [each for each in yaml.safe_load_all(read) if each]
-
-    assert rendered == manifests(installed, definitions=False)
+    assert on_disk == CHARTS[name]()
 
 
 def test_values_are_those_of_the_file() -> None:
@@ -118,6 +73,62 @@ def test_the_name_of_the_cluster_is_required() -> None:
     """Without the name of the cluster there is no installation."""
     with pytest.raises(MissingValue, match=r"settings\.clusterName is required"):
         manifests(Release(values=default_values()))
+
+
+@pytest.mark.parametrize(
+    ("sets", "lease"),
+    [
+        pytest.param((), ("kube-system", "karpenter-leader-election"), id="as it comes"),
+        pytest.param(
+            (
+                "controller.env[0].name=LEADER_ELECTION_NAME,controller.env[0].value=mine",
+                "controller.env[1].name=LEADER_ELECTION_NAMESPACE,controller.env[1].value=leases",
+            ),
+            ("leases", "mine"),
+            id="as the environment says",
+        ),
+    ],
+)
+def test_the_role_is_about_the_lease_that_the_operator_takes(
+    sets: tuple[str, ...], lease: tuple[str, str]
+) -> None:
+    """The operator may write one lease: the one that its environment names, where its environment says."""
+    role, binding = found("Role", *sets), found("RoleBinding", *sets)
+    [name] = [name for rule in role["rules"] for name in rule.get("resourceNames", [])]
+
+    assert (role["metadata"]["namespace"], name) == lease
+    assert binding["metadata"]["namespace"] == lease[0]
+    assert binding["subjects"][0]["namespace"] == "kube-system"
+
+
+def test_a_network_policy_where_asked() -> None:
+    """Metrics are for those who are named, probes for the node; egress is limited where rules are given."""
+    peers = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring"
+    spec = found("NetworkPolicy", "networkPolicy.enabled=true", peers)["spec"]
+    metrics, probes = spec["ingress"]
+
+    assert "NetworkPolicy" not in {each["kind"] for each in manifests(release())}
+    assert spec["policyTypes"] == ["Ingress"]
+    assert metrics["ports"] == [{"port": 8080, "protocol": "TCP"}]
+    assert metrics["from"] == [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]
+    assert probes == {"ports": [{"port": 8081, "protocol": "TCP"}]}
+    egress = "networkPolicy.egress[0].ports[0].port=443"
+    limited = found("NetworkPolicy", "networkPolicy.enabled=true", egress)["spec"]
+    assert limited["policyTypes"] == ["Ingress", "Egress"]
+    assert limited["egress"] == [{"ports": [{"port": 443}]}]
+
+
+@pytest.mark.parametrize(
+    "repository",
+    [
+        "public.ecr.aws/karpenter/controller",
+        "111122223333.dkr.ecr.us-west-2.amazonaws.com/ecr-public/karpenter/controller",
+    ],
+)
+def test_the_image_of_another_operator_is_refused(repository: str) -> None:
+    """Values of Karpenter's release name an image that our arguments and settings mean nothing to."""
+    with pytest.raises(BadValue, match="the image of another operator"):
+        manifests(release(f"controller.image.repository={repository}"))
 
 
 def environment(*sets: str) -> dict[str, str]:

@@ -1,12 +1,17 @@
-"""Write the chart: ``python -m karpenter.chart charts/karpenter``."""
+"""Write the charts: ``python -m karpenter.chart charts/karpenter charts/karpenter-crd``."""
 
+import shutil
 import sys
 from pathlib import Path
 
-from karpenter.chart.chart import files
+from karpenter.chart.chart import CHARTS
 
 if __name__ == "__main__":
-    for name, text in files().items():
-        path = Path(sys.argv[1]) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    for folder in map(Path, sys.argv[1:]):
+        written = CHARTS[folder.name]()
+        for name in ("templates", "crds"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        for name, text in written.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")

@@ -12,20 +12,26 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.chart.tree import (
     Copy,
+    Derived,
     Either,
     Entries,
     Fact,
     Given,
+    Is,
     Items,
     Joined,
-    Lacks,
+    Off,
     Required,
+    Stated,
+    Templated,
     Text,
     Value,
     When,
     Words,
     missing,
+    upstream_image,
 )
+from karpenter.chart.values import RETIRED, without_effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,14 +42,20 @@ _STEP: Final = 2
 _BARE: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
 _WORDS_OF_YAML: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 
+_ALWAYS: Final = frozenset(
+    {"service", "serviceAccount", "serviceMonitor", "podDisruptionBudget", "controller", "settings"}
+)
+"""Mappings that the values of every chart have had; others may be absent where old values are used again."""
+
 _FACTS: Final = {
     "release": ".Release.Name",
     "namespace": ".Release.Namespace",
     "version": ".Chart.AppVersion",
-    "fullname": 'include "karpenter.fullname" .',
-    "name": 'include "karpenter.name" .',
-    "account": 'include "karpenter.account" .',
-    "image": 'include "karpenter.image" .',
+    "service": ".Release.Service",
+    **{
+        name: f'include "karpenter.{name}" .'
+        for name in ("fullname", "name", "account", "image", "chart", "container", "lease", "leaseNamespace")
+    },
 }
 
 HELPERS: Final = """\
@@ -62,6 +74,10 @@ HELPERS: Final = """\
 {{- end }}
 {{- end }}
 
+{{- define "karpenter.chart" -}}
+{{- printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
 {{- define "karpenter.account" -}}
 {{- if .Values.serviceAccount.create }}
 {{- default (include "karpenter.fullname" .) .Values.serviceAccount.name }}
@@ -70,13 +86,118 @@ HELPERS: Final = """\
 {{- end }}
 {{- end }}
 
+{{- define "karpenter.container" -}}
+{{- default "controller" .Values.controller.containerName }}
+{{- end }}
+
 {{- define "karpenter.image" -}}
 {{- $image := .Values.controller.image }}
-{{- $digest := ternary (printf "@%s" $image.digest) "" (not (empty $image.digest)) }}
-{{- printf "%s:%s%s" $image.repository (default .Chart.AppVersion $image.tag) $digest }}
+{{- if regexMatch "(^|/)(public[.]ecr[.]aws|ecr-public)/karpenter/controller$" $image.repository }}
+{{- fail (printf "UPSTREAM_IMAGE" $image.repository) }}
 {{- end }}
-"""
-"""What facts are to a template."""
+{{- $digest := ternary (printf "@%s" $image.digest) "" (not (empty $image.digest)) }}
+{{- $tag := include "karpenter.text" (default .Chart.AppVersion $image.tag) }}
+{{- printf "%s:%s%s" $image.repository $tag $digest }}
+{{- end }}
+
+{{- /* Numbers in files of values are floats: a whole one is printed without point and exponent. */}}
+{{- define "karpenter.text" -}}
+{{- if and (kindIs "float64" .) (eq (floor .) (float64 .)) }}
+{{- int64 . }}
+{{- else if not (kindIs "invalid" .) }}
+{{- . }}
+{{- end }}
+{{- end }}
+
+{{- /* The lease has the name and the namespace that the operator's environment says. */}}
+{{- define "karpenter.lease" -}}
+{{- $name := "karpenter-leader-election" }}
+{{- range .Values.controller.env }}
+{{- if eq .name "LEADER_ELECTION_NAME" }}
+{{- $name = default "karpenter-leader-election" .value }}
+{{- end }}
+{{- end }}
+{{- $name }}
+{{- end }}
+
+{{- define "karpenter.leaseNamespace" -}}
+{{- $namespace := .Release.Namespace }}
+{{- range .Values.controller.env }}
+{{- if eq .name "LEADER_ELECTION_NAMESPACE" }}
+{{- $namespace = default $.Release.Namespace .value }}
+{{- end }}
+{{- end }}
+{{- $namespace }}
+{{- end }}
+
+{{- define "karpenter.selector" -}}
+matchLabels:
+  app.kubernetes.io/name: {{ include "karpenter.name" . | quote }}
+  app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end }}
+
+{{- /* Terms about pods that select none are about the operator's own pods. */}}
+{{- define "karpenter.affinity" -}}
+{{- $selector := include "karpenter.selector" . | fromYaml }}
+{{- $affinity := deepCopy .Values.affinity }}
+{{- range $kind := list "podAffinity" "podAntiAffinity" }}
+{{- $rules := default dict (get $affinity $kind) }}
+{{- $terms := default list $rules.requiredDuringSchedulingIgnoredDuringExecution }}
+{{- range $rules.preferredDuringSchedulingIgnoredDuringExecution }}
+{{- $terms = append $terms .podAffinityTerm }}
+{{- end }}
+{{- range $terms }}
+{{- if not (hasKey . "labelSelector") }}
+{{- $_ := set . "labelSelector" $selector }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- toYaml $affinity }}
+{{- end }}
+
+{{- define "karpenter.topologySpreadConstraints" -}}
+{{- $selector := include "karpenter.selector" . | fromYaml }}
+{{- $constraints := deepCopy .Values.topologySpreadConstraints }}
+{{- range $constraints }}
+{{- if not (hasKey . "labelSelector") }}
+{{- $_ := set . "labelSelector" $selector }}
+{{- end }}
+{{- end }}
+{{- toYaml $constraints }}
+{{- end }}
+
+{{- /* Containers beside the operator have its volumes mounted, and volumes of their own. */}}
+{{- define "karpenter.sidecars" -}}
+{{- $mounts := default list .Values.controller.extraVolumeMounts }}
+{{- $more := concat $mounts (default list .Values.controller.sidecarVolumeMounts) }}
+{{- $sidecars := deepCopy .Values.controller.sidecarContainer }}
+{{- range $sidecars }}
+{{- if $more }}
+{{- $_ := set . "volumeMounts" (concat (default list .volumeMounts) $more) }}
+{{- end }}
+{{- end }}
+{{- toYaml $sidecars }}
+{{- end }}
+""".replace("UPSTREAM_IMAGE", upstream_image("%s"))
+"""What facts and derived parts are to a template."""
+
+
+def notes() -> str:
+    """Return what Helm says after an installation: where the logs are, and which values have no effect."""
+    selected = 'app.kubernetes.io/name={{ include "karpenter.name" . }}'
+    lines = [
+        "The operator runs in {{ .Release.Namespace }}; its log:",
+        "",
+        f"  kubectl logs -n {{{{ .Release.Namespace }}}} -l {selected}",
+    ]
+    for path, about in RETIRED.items():
+        lines += [
+            f'{{{{- if not (kindIs "invalid" {_at(path)}) }}}}',
+            "",
+            f"WARNING: {without_effect(path, about)}",
+            "{{- end }}",
+        ]
+    return "\n".join(lines) + "\n"
 
 
 def template(objects: Iterable[Tree]) -> str:
@@ -107,12 +228,12 @@ def _entry(key: str, value: Tree, indent: int) -> Iterator[str]:
             yield from _entry(key, then, indent)
             yield f"{pad}{{{{- end }}}}"
         case Either(path, otherwise):
-            yield f"{pad}{{{{- if .Values.{path} }}}}"
+            yield f"{pad}{{{{- if {_at(path)} }}}}"
             yield from _entry(key, Copy(path), indent)
             yield f"{pad}{{{{- else }}}}"
             yield from _entry(key, otherwise, indent)
             yield f"{pad}{{{{- end }}}}"
-        case dict() | list() | Copy() | Entries() if value or not isinstance(value, dict | list):
+        case dict() | list() | Copy() | Derived() | Entries() if value or not isinstance(value, dict | list):
             yield name
             yield from _below(value, indent + _STEP)
         case _:
@@ -129,7 +250,9 @@ def _below(value: Tree, indent: int) -> Iterator[str]:
             for item in value:
                 yield from _item(item, indent)
         case Copy(path):
-            yield f"{pad}{{{{- toYaml .Values.{path} | nindent {indent} }}}}"
+            yield f"{pad}{{{{- toYaml {_at(path)} | nindent {indent} }}}}"
+        case Derived(name):
+            yield f'{pad}{{{{- include "karpenter.{name}" . | nindent {indent} }}}}'
         case Entries(ours, more):
             yield from _mapping(ours, indent)
             for path in more:
@@ -146,6 +269,8 @@ def _item(item: Tree, indent: int) -> Iterator[str]:
             yield f"{pad}{{{{- end }}}}"
         case Items(path):
             yield from _given(path, indent)
+        case Derived():
+            yield from _below(item, indent)
         case dict() | Entries():
             first, *rest = _below(item, indent + _STEP)
             yield f"{pad}- {first[indent + _STEP :]}"
@@ -156,7 +281,7 @@ def _item(item: Tree, indent: int) -> Iterator[str]:
 
 def _given(path: str, indent: int) -> Iterator[str]:
     pad = " " * indent
-    yield f"{pad}{{{{- with .Values.{path} }}}}"
+    yield f"{pad}{{{{- with {_at(path)} }}}}"
     yield f"{pad}{{{{- toYaml . | nindent {indent} }}}}"
     yield f"{pad}{{{{- end }}}}"
 
@@ -164,13 +289,16 @@ def _given(path: str, indent: int) -> Iterator[str]:
 def _scalar(value: Tree) -> str:  # noqa: PLR0911  one case for every sort
     match value:
         case Value(path):
-            return f"{{{{ .Values.{path} }}}}"
-        case Text(path):
-            return f"{{{{ .Values.{path} | quote }}}}"
+            return f"{{{{ {_at(path)} }}}}"
+        case Text(path, default):
+            found = f'(default "{default}" {_at(path)})' if default else _at(path)
+            return f'{{{{ include "karpenter.text" {found} | quote }}}}'
+        case Templated(path):
+            return f"{{{{ {_tpl(path)} | quote }}}}"
         case Required(path):
-            return f'{{{{ required "{missing(path)}" .Values.{path} | quote }}}}'
+            return f'{{{{ required "{missing(path)}" ({_tpl(path)}) | quote }}}}'
         case Joined(path):
-            return f'{{{{ join "," .Values.{path} | quote }}}}'
+            return f'{{{{ join "," {_at(path)} | quote }}}}'
         case Fact(name):
             return f"{{{{ {_FACTS[name]} | quote }}}}"
         case Words(parts):
@@ -184,17 +312,37 @@ def _scalar(value: Tree) -> str:  # noqa: PLR0911  one case for every sort
 def _piece(part: str | Value | Fact) -> str:
     match part:
         case Value(path):
-            return f"{{{{ .Values.{path} }}}}"
+            return f"{{{{ {_at(path)} }}}}"
         case Fact(name):
             return f"{{{{ {_FACTS[name]} }}}}"
         case _:
             return part
 
 
+def _at(path: str) -> str:
+    """Return how a template names a value; parentheses let a mapping be absent."""
+    first, *more = path.split(".")
+    found = f".Values.{first}"
+    for word, above in zip(more, [first, *more], strict=False):
+        found = f"{found}.{word}" if above == first and first in _ALWAYS else f"({found}).{word}"
+    return found
+
+
+def _tpl(path: str) -> str:
+    return f'tpl (include "karpenter.text" {_at(path)}) $'
+
+
 def _condition(condition: Condition) -> str:
-    if isinstance(condition, Given):
-        paths = [f".Values.{path}" for path in condition.paths]
-        return paths[0] if len(paths) == 1 else f"or {' '.join(paths)}"
-    if isinstance(condition, Lacks):
-        return f"not .Values.{condition.path}"
-    return f"eq .Values.{condition.path} {json.dumps(condition.text)}"
+    match condition:
+        case Given(paths):
+            found = [_at(path) for path in paths]
+            return found[0] if len(found) == 1 else f"or {' '.join(found)}"
+        case Is(path, text, default):
+            return f'eq (default "{default}" {_at(path)}) {json.dumps(text)}'
+        case Stated(path):
+            return f'not (or (kindIs "invalid" {_at(path)}) (eq (toString {_at(path)}) ""))'
+        case Off(path):
+            return f'eq ({_tpl(path)}) "false"'
+        case _:
+            served = f'(.Capabilities.APIVersions.Has "{condition.version}")'
+            return f"and {_at(condition.path)} {served}"

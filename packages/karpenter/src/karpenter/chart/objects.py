@@ -9,8 +9,9 @@ A replica runs as nobody, cannot write to its own file system, and holds no capa
 
 The operator's environment: which value becomes which variable.
 
-Texts that are empty are left to the operator's own default. Numbers and truth values are always stated, so
-that ``false`` means false.
+The variables of Karpenter's own chart are there under the same conditions as in that chart: a setting that is
+empty or false is left to the operator's own default. The exceptions are in :data:`_STATED`: there zero and
+false mean something else than the default. Sixteen settings may be templates.
 
 What every object of an installation carries: its name, its labels, and whatever the user adds.
 
@@ -21,23 +22,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.api.labels import NODEPOOL, ZONE
 from karpenter.chart import permissions
+from karpenter.chart.permissions import ON_AWS
 from karpenter.chart.tree import (
     Copy,
+    Derived,
     Either,
     Entries,
     Fact,
     Given,
-    Is,
     Items,
     Joined,
     Required,
+    Serves,
+    Templated,
     Text,
     Value,
     When,
     Words,
     given,
+    stated,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +54,12 @@ SELECTOR: Final[dict[str, Tree]] = {
 }
 """The labels by which the operator's pods are found."""
 
-_LABELS: Final[dict[str, Tree]] = {**SELECTOR, "app.kubernetes.io/version": Fact("version")}
+_LABELS: Final[dict[str, Tree]] = {
+    "helm.sh/chart": Fact("chart"),
+    **SELECTOR,
+    "app.kubernetes.io/version": Fact("version"),
+    "app.kubernetes.io/managed-by": Fact("service"),
+}
 
 
 def metadata(
@@ -82,8 +91,8 @@ def roles() -> list[Tree]:
     return [
         _role("ClusterRole", metadata(namespaced=False), [*cluster, Items("additionalClusterRoleRules")]),
         _binding("ClusterRole", metadata(namespaced=False)),
-        _role("Role", metadata(), [each.rule() for each in permissions.OWN_NAMESPACE]),
-        _binding("Role", metadata()),
+        _role("Role", _lease(), [each.rule() for each in permissions.LEASE_NAMESPACE]),
+        _binding("Role", _lease()),
         When(permissions.ON_AWS, _role("Role", _system(), [each.rule() for each in permissions.SYSTEM])),
         When(permissions.ON_AWS, _binding("Role", _system())),
         _role(
@@ -92,6 +101,10 @@ def roles() -> list[Tree]:
             [each.rule() for each in permissions.ADMINISTRATION],
         ),
     ]
+
+
+def _lease() -> dict[str, Any]:
+    return {**metadata(), "namespace": Fact("leaseNamespace")}
 
 
 def _system() -> dict[str, Any]:
@@ -114,13 +127,21 @@ def _binding(kind: str, meta: dict[str, Any]) -> Tree:
     }
 
 
-_STATED: Final = {
-    "BATCH_MAX_DURATION": "batchMaxDuration",
-    "BATCH_IDLE_DURATION": "batchIdleDuration",
+KUBERNETES_MIN_VERSION: Final = "1.19.0-0"
+"""Read by libraries of older operators; charts have carried it ever since."""
+
+_GIVEN: Final = {
     "PREFERENCE_POLICY": "preferencePolicy",
     "MIN_VALUES_POLICY": "minValuesPolicy",
-    "IGNORE_DRA_REQUESTS": "ignoreDRARequests",
+    "SCHEDULER_CONFIG": "schedulerConfig",
+    "FLIGHT_RECORD": "flightRecord",
+}
+_TEMPLATED: Final = {
+    "BATCH_MAX_DURATION": "batchMaxDuration",
+    "BATCH_IDLE_DURATION": "batchIdleDuration",
     "DISABLE_CLUSTER_STATE_OBSERVABILITY": "disableClusterStateObservability",
+}
+_STATED: Final = {
     "DISABLE_CONTROLLER_WARMUP": "disableControllerWarmup",
     "ENABLE_PROFILING": "enableProfiling",
     "KUBE_CLIENT_QPS": "kubeClientQPS",
@@ -133,50 +154,50 @@ _STATED: Final = {
     "STEER_SCALE_DOWN": "steerScaleDown",
     "FLIGHT_RECORD_SIZE": "flightRecordSize",
 }
-_GIVEN: Final = {"SCHEDULER_CONFIG": "schedulerConfig", "FLIGHT_RECORD": "flightRecord"}
-_AWS_STATED: Final = {
+_AWS_TEMPLATED: Final = {
+    "CLUSTER_CA_BUNDLE": "clusterCABundle",
+    "CLUSTER_ENDPOINT": "clusterEndpoint",
     "ISOLATED_VPC": "isolatedVPC",
     "EKS_CONTROL_PLANE": "eksControlPlane",
-    "VM_MEMORY_OVERHEAD_PERCENT": "vmMemoryOverheadPercent",
+    "INTERRUPTION_QUEUE": "interruptionQueue",
     "ENABLE_ZONAL_SHIFT": "enableZonalShift",
     "RESERVED_ENIS": "reservedENIs",
     "DISABLE_DRY_RUN": "disableDryRun",
     "AMI_REFRESH_INTERVAL": "amiRefreshInterval",
     "SUBNET_REFRESH_INTERVAL": "subnetRefreshInterval",
 }
-_AWS_GIVEN: Final = {
-    "CLUSTER_ENDPOINT": "clusterEndpoint",
-    "CLUSTER_CA_BUNDLE": "clusterCABundle",
-    "INTERRUPTION_QUEUE": "interruptionQueue",
-}
 _GATES: Final = {
     "ReservedCapacity": "reservedCapacity",
-    "NodeRepair": "nodeRepair",
     "SpotToSpotConsolidation": "spotToSpotConsolidation",
+    "NodeRepair": "nodeRepair",
     "NodeOverlay": "nodeOverlay",
     "StaticCapacity": "staticCapacity",
     "CapacityBuffer": "capacityBuffer",
 }
-_ON_AWS: Final = Is("settings.cloudProvider", "aws")
 
 
 def variables() -> list[Tree]:
     """Return the environment of the container."""
     return [
-        _variable("CLOUD_PROVIDER", Text("settings.cloudProvider")),
-        _variable("CLUSTER_NAME", Required("settings.clusterName")),
+        _variable("CLOUD_PROVIDER", Text("settings.cloudProvider", default="aws")),
+        _variable("KUBERNETES_MIN_VERSION", KUBERNETES_MIN_VERSION),
         _variable("KARPENTER_SERVICE", Fact("fullname")),
+        given("logLevel", _variable("LOG_LEVEL", Text("logLevel"))),
+        given("logOutputPaths", _variable("LOG_OUTPUT_PATHS", Joined("logOutputPaths"))),
+        given("logErrorOutputPaths", _variable("LOG_ERROR_OUTPUT_PATHS", Joined("logErrorOutputPaths"))),
         _variable("METRICS_PORT", Text("controller.metrics.port")),
         _variable("HEALTH_PROBE_PORT", Text("controller.healthProbe.port")),
-        _variable("LOG_LEVEL", Text("logLevel")),
-        _variable("LOG_OUTPUT_PATHS", Joined("logOutputPaths")),
-        _variable("LOG_ERROR_OUTPUT_PATHS", Joined("logErrorOutputPaths")),
+        {"name": "SYSTEM_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
         _resource("CPU_REQUESTS", "requests.cpu", "1m"),
-        _resource("MEMORY_LIMIT", "limits.memory", "1"),
+        _resource("MEMORY_LIMIT", "limits.memory", "0"),
         _variable("FEATURE_GATES", _gates("settings.featureGates", _GATES)),
-        *(_variable(name, Text(f"settings.{value}")) for name, value in _STATED.items()),
-        *_if_given(_GIVEN),
-        When(_ON_AWS, _on_aws()),
+        _variable("CLUSTER_NAME", Required("settings.clusterName")),
+        *(given(f"settings.{value}", _setting(name, value)) for name, value in _GIVEN.items()),
+        *(given(f"settings.{value}", _template(name, value)) for name, value in _TEMPLATED.items()),
+        # Karpenter's chart loses a false here, and with it what the user asked for.
+        stated("settings.ignoreDRARequests", _template("IGNORE_DRA_REQUESTS", "ignoreDRARequests")),
+        *(stated(f"settings.{value}", _setting(name, value)) for name, value in _STATED.items()),
+        When(ON_AWS, _on_aws()),
         Items("controller.env"),
     ]
 
@@ -184,25 +205,30 @@ def variables() -> list[Tree]:
 def _on_aws() -> list[Tree]:
     gates = _gates("settings.awsFeatureGates", {"NodeClassCEL": "nodeClassCEL"})
     return [
-        _variable("AWS_FEATURE_GATES", gates),
-        *(_variable(name, Text(f"settings.{value}")) for name, value in _AWS_STATED.items()),
-        *_if_given(_AWS_GIVEN),
+        stated("settings.awsFeatureGates.nodeClassCEL", _variable("AWS_FEATURE_GATES", gates)),
+        *(given(f"settings.{value}", _template(name, value)) for name, value in _AWS_TEMPLATED.items()),
+        # And a zero here: no overhead at all.
+        stated(
+            "settings.vmMemoryOverheadPercent",
+            _template("VM_MEMORY_OVERHEAD_PERCENT", "vmMemoryOverheadPercent"),
+        ),
     ]
+
+
+def _setting(name: str, value: str) -> dict[str, Any]:
+    return _variable(name, Text(f"settings.{value}"))
+
+
+def _template(name: str, value: str) -> dict[str, Any]:
+    return _variable(name, Templated(f"settings.{value}"))
 
 
 def _variable(name: str, value: Tree) -> dict[str, Any]:
     return {"name": name, "value": value}
 
 
-def _if_given(names: dict[str, str]) -> list[Tree]:
-    return [
-        given(f"settings.{value}", _variable(name, Text(f"settings.{value}")))
-        for name, value in names.items()
-    ]
-
-
 def _resource(name: str, resource: str, divisor: str) -> dict[str, Any]:
-    source = {"containerName": Text("controller.containerName"), "divisor": divisor, "resource": resource}
+    source = {"containerName": Fact("container"), "divisor": divisor, "resource": resource}
     return {"name": name, "valueFrom": {"resourceFieldRef": source}}
 
 
@@ -228,26 +254,10 @@ _PROBES: Final = {
         "httpGet": {"path": "/readyz", "port": "http"},
     },
 }
-_AFFINITY: Final[dict[str, Tree]] = {
-    "nodeAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [{"matchExpressions": [{"key": NODEPOOL, "operator": "DoesNotExist"}]}]
-        }
-    },
-    "podAntiAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": [
-            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": SELECTOR}}
-        ]
-    },
-}
-_SPREAD: Final[list[Tree]] = [
-    {
-        "maxSkew": 1,
-        "topologyKey": ZONE,
-        "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": SELECTOR},
-    }
-]
+_RESOURCES: Final = {"requests": {"cpu": "500m", "memory": "512Mi"}}
+"""Where none are given: an operator without requests is among the first to be evicted."""
+
+_EXTRAS: Final = ("appArmorProfile", "seLinuxOptions", "seccompProfile")
 
 
 def deployment() -> Tree:
@@ -259,11 +269,11 @@ def deployment() -> Tree:
         "spec": {
             "replicas": Value("replicas"),
             "revisionHistoryLimit": Value("revisionHistoryLimit"),
-            "strategy": Copy("strategy"),
+            "strategy": given("strategy", Copy("strategy")),
             "selector": {"matchLabels": SELECTOR},
             "template": {
                 "metadata": {
-                    "labels": Entries(SELECTOR, ("additionalLabels", "podLabels")),
+                    "labels": Entries(SELECTOR, ("podLabels",)),
                     "annotations": given("podAnnotations", Copy("podAnnotations")),
                 },
                 "spec": _pod(),
@@ -276,38 +286,44 @@ def _pod() -> dict[str, Any]:
     return {
         "automountServiceAccountToken": True,
         "serviceAccountName": Fact("account"),
-        "securityContext": Copy("podSecurityContext"),
+        "securityContext": given("podSecurityContext", Copy("podSecurityContext")),
         "priorityClassName": given("priorityClassName", Text("priorityClassName")),
-        "terminationGracePeriodSeconds": Value("terminationGracePeriodSeconds"),
+        "terminationGracePeriodSeconds": given(
+            "terminationGracePeriodSeconds", Value("terminationGracePeriodSeconds")
+        ),
         "hostNetwork": given("hostNetwork", True),
         "schedulerName": given("schedulerName", Text("schedulerName")),
-        "dnsPolicy": Text("dnsPolicy"),
+        "dnsPolicy": given("dnsPolicy", Text("dnsPolicy")),
         "dnsConfig": given("dnsConfig", Copy("dnsConfig")),
         "imagePullSecrets": given("imagePullSecrets", Copy("imagePullSecrets")),
         "nodeSelector": given("nodeSelector", Copy("nodeSelector")),
-        "affinity": Either("affinity", _AFFINITY),
-        "topologySpreadConstraints": Either("topologySpreadConstraints", _SPREAD),
+        "affinity": given("affinity", Derived("affinity")),
+        "topologySpreadConstraints": given("topologySpreadConstraints", Derived("topologySpreadConstraints")),
         "tolerations": given("tolerations", Copy("tolerations")),
         "initContainers": given("initContainers", Copy("initContainers")),
-        "containers": [_container(), Items("controller.sidecarContainer")],
+        "containers": [_container(), given("controller.sidecarContainer", Derived("sidecars"))],
         "volumes": given("extraVolumes", Copy("extraVolumes")),
     }
 
 
 def _container() -> dict[str, Any]:
     return {
-        "name": Text("controller.containerName"),
+        "name": Fact("container"),
         "image": Fact("image"),
         "imagePullPolicy": Text("imagePullPolicy"),
         "args": ["run", "--log-form", "json"],
         "securityContext": {
+            "privileged": False,
             "runAsUser": USER,
             "runAsGroup": USER,
             "runAsNonRoot": True,
             "readOnlyRootFilesystem": True,
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
+            **{
+                name: given(f"controller.securityContext.{name}", Copy(f"controller.securityContext.{name}"))
+                for name in _EXTRAS
+            },
         },
         "env": variables(),
         "envFrom": given("controller.envFrom", Copy("controller.envFrom")),
@@ -316,7 +332,7 @@ def _container() -> dict[str, Any]:
             {"name": "http", "containerPort": Value("controller.healthProbe.port"), "protocol": "TCP"},
         ],
         **_PROBES,
-        "resources": given("controller.resources", Copy("controller.resources")),
+        "resources": Either("controller.resources", _RESOURCES),
         "volumeMounts": given("controller.extraVolumeMounts", Copy("controller.extraVolumeMounts")),
     }
 
@@ -364,11 +380,45 @@ def service() -> Tree:
     }
 
 
+def network_policy() -> Tree:
+    """Return what limits who reaches the pods, and where they reach, on networks that enforce it."""
+    metrics = {
+        "ports": [{"port": Value("controller.metrics.port"), "protocol": "TCP"}],
+        "from": given("networkPolicy.metricsFrom", Copy("networkPolicy.metricsFrom")),
+    }
+    # Probes come from the node, whose addresses no selector names.
+    probes = {"ports": [{"port": Value("controller.healthProbe.port"), "protocol": "TCP"}]}
+    return given(
+        "networkPolicy.enabled",
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": metadata(),
+            "spec": {
+                "podSelector": {"matchLabels": SELECTOR},
+                "policyTypes": ["Ingress", given("networkPolicy.egress", "Egress")],
+                "ingress": [metrics, probes, Items("networkPolicy.ingress")],
+                "egress": given("networkPolicy.egress", Copy("networkPolicy.egress")),
+            },
+        },
+    )
+
+
 def service_monitor() -> Tree:
     """Return what tells the Prometheus operator where the metrics are."""
-    endpoint = Entries({"port": "http-metrics", "path": "/metrics"}, ("serviceMonitor.endpointConfig",))
-    return given(
-        "serviceMonitor.enabled",
+    endpoint = Entries(
+        {
+            "port": "http-metrics",
+            "path": "/metrics",
+            "relabelings": given("serviceMonitor.relabelings", Copy("serviceMonitor.relabelings")),
+            "metricRelabelings": given(
+                "serviceMonitor.metricRelabelings", Copy("serviceMonitor.metricRelabelings")
+            ),
+        },
+        ("serviceMonitor.endpointConfig",),
+    )
+    return When(
+        Serves("serviceMonitor.enabled", "monitoring.coreos.com/v1"),
         {
             "apiVersion": "monitoring.coreos.com/v1",
             "kind": "ServiceMonitor",
@@ -376,6 +426,7 @@ def service_monitor() -> Tree:
             "spec": {
                 "namespaceSelector": {"matchNames": [Fact("namespace")]},
                 "selector": {"matchLabels": SELECTOR},
+                "sampleLimit": stated("serviceMonitor.sampleLimit", Value("serviceMonitor.sampleLimit")),
                 "endpoints": [endpoint],
             },
         },

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.chart.tree import Condition, Given, Is, Lacks, When
+from karpenter.chart.tree import Condition, Fact, Given, Is, Off, When
 
 if TYPE_CHECKING:
     from karpenter.chart.tree import Tree
-
-LEASE: Final = "karpenter-leader-election"
 
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +24,7 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
     group: str = ""
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
-    names: tuple[str, ...] = ()
+    names: tuple[str | Fact, ...] = ()
     """The only objects that it is about; all, if none is named."""
 
     when: Condition | None = None
@@ -44,12 +42,12 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FOLLOW: Final = ("list", "watch")
-_KWOK: Final = Is("settings.cloudProvider", "kwok")
-ON_AWS: Final = Is("settings.cloudProvider", "aws")
+_KWOK: Final = Is("settings.cloudProvider", "kwok", default="aws")
+ON_AWS: Final = Is("settings.cloudProvider", "aws", default="aws")
 _OVERLAYS: Final = Given(("settings.featureGates.nodeOverlay",))
 _BUFFERS: Final = Given(("settings.featureGates.capacityBuffer",))
 _SPREADS: Final = Given(("settings.schedulerConfig",))
-_DEVICES: Final = Lacks("settings.ignoreDRARequests")
+_DEVICES: Final = Off("settings.ignoreDRARequests")
 _SURGE: Final = Given(("settings.surgeBeforeEvict",))
 _STEERING: Final = Given(("settings.steerScaleDown",))
 _OWNERS: Final = Given((*_SPREADS.paths, *_BUFFERS.paths))
@@ -108,11 +106,13 @@ CLUSTER: Final = (
 )
 """What is granted in the whole cluster."""
 
-OWN_NAMESPACE: Final = (
+LEASE_NAMESPACE: Final = (
     Permission(group="coordination.k8s.io", resources=("leases",), verbs=("create",)),
-    Permission(group="coordination.k8s.io", resources=("leases",), verbs=("get", "patch"), names=(LEASE,)),
+    Permission(
+        group="coordination.k8s.io", resources=("leases",), verbs=("get", "patch"), names=(Fact("lease"),)
+    ),
 )
-"""What is granted only where the operator runs."""
+"""What is granted only where the lease is: where the operator runs, unless its environment says otherwise."""
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 SYSTEM: Final = (Permission(resources=("services",), verbs=("get",), names=("kube-dns",)),)

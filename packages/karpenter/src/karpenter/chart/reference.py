@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.chart.objects import variables
-from karpenter.chart.tree import Items, Joined, Required, Text, When
+from karpenter.chart.tree import Items, Joined, Required, Templated, Text, When
 from karpenter.chart.values import VALUES
 from karpenter.operator.options import GATES, SETTINGS
 
@@ -27,6 +27,7 @@ This page is written by `python -m karpenter.chart.reference`; a test fails when
 Every setting of `karpenter run` is a flag and an environment variable; the flag wins.
 A value that cannot be read refuses to start, with one sentence that names the setting.
 In the [chart](../guides/install.md) a setting is a value; `karpenter manifests --set` takes the same names.
+A setting without a value of its own goes into `controller.env`; the Role follows the lease named there.
 Settings marked * are ours: other operators of this name do not know them.
 
 | flag | variable | default | value of the chart | meaning |
@@ -84,7 +85,7 @@ def _paths(trees: list[Any]) -> Iterator[tuple[str, str]]:
                 yield from _paths([inner])
             case Items():
                 continue
-            case {"name": name, "value": Text(path) | Required(path) | Joined(path)}:
+            case {"name": name, "value": Text(path) | Templated(path) | Required(path) | Joined(path)}:
                 yield name, path
 
 

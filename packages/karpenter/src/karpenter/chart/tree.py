@@ -10,12 +10,16 @@ Trees filled in with values: manifests.
 
 from __future__ import annotations
 
+import copy
+import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from karpenter import __version__
+from karpenter.chart.gotemplate import TemplateError, evaluate, go_text
+from karpenter.chart.values import BadValue
 
 Tree: TypeAlias = Any
 """Mappings, lists, texts, numbers, truth values, and notes."""
@@ -31,10 +35,18 @@ class Text(msgspec.Struct, frozen=True):
     """A value as text, whatever it is given as."""
 
     path: str
+    default: str = ""
+    """What stands for a value that is absent, as it is where values of another chart are used again."""
+
+
+class Templated(msgspec.Struct, frozen=True):
+    """A value as text that may itself be a template, such as ``{{ .Values.global.clusterName }}``."""
+
+    path: str
 
 
 class Required(msgspec.Struct, frozen=True):
-    """A value as text that nobody can do without."""
+    """A text like that, which may not be empty."""
 
     path: str
 
@@ -54,7 +66,26 @@ class Copy(msgspec.Struct, frozen=True):
 class Fact(msgspec.Struct, frozen=True):
     """Something that follows from the release rather than from one value."""
 
-    name: Literal["fullname", "name", "release", "namespace", "account", "image", "version"]
+    name: Literal[
+        "fullname",
+        "name",
+        "release",
+        "namespace",
+        "account",
+        "image",
+        "version",
+        "chart",
+        "service",
+        "container",
+        "lease",
+        "leaseNamespace",
+    ]
+
+
+class Derived(msgspec.Struct, frozen=True):
+    """A mapping, or items of a list, that is made from several values."""
+
+    name: Literal["affinity", "topologySpreadConstraints", "sidecars"]
 
 
 class Words(msgspec.Struct, frozen=True):
@@ -70,19 +101,33 @@ class Given(msgspec.Struct, frozen=True):
 
 
 class Is(msgspec.Struct, frozen=True):
-    """That a value is this text."""
+    """That a value is this text, or is absent where this is its default."""
 
     path: str
     text: str
+    default: str
 
 
-class Lacks(msgspec.Struct, frozen=True):
-    """That a value is not given, or is no."""
+class Stated(msgspec.Struct, frozen=True):
+    """That a value is there: zero and false count, no text does not."""
 
     path: str
 
 
-Condition: TypeAlias = Given | Is | Lacks
+class Off(msgspec.Struct, frozen=True):
+    """That a value, as text that may be a template, is false."""
+
+    path: str
+
+
+class Serves(msgspec.Struct, frozen=True):
+    """That a value is given, and that the cluster serves an API version."""
+
+    path: str
+    version: str
+
+
+Condition: TypeAlias = Given | Is | Stated | Off | Serves
 
 
 class When(msgspec.Struct, frozen=True):
@@ -93,7 +138,7 @@ class When(msgspec.Struct, frozen=True):
 
 
 class Either(msgspec.Struct, frozen=True):
-    """A mapping or list as it is given, or else ours."""
+    """A mapping or list as it is given, whole, or else ours."""
 
     path: str
     otherwise: Tree
@@ -117,10 +162,21 @@ def given(path: str, then: Tree) -> When:
     return When(Given((path,)), then)
 
 
+def stated(path: str, then: Tree) -> When:
+    """Return a part that is there when a value is stated, be it zero or false."""
+    return When(Stated(path), then)
+
+
 CHART: Final = "karpenter"
 _LONGEST_NAME: Final = 63
 
 _LEFT_OUT: Final = object()
+
+_CONTAINER: Final = "controller"
+_LEASE: Final = "karpenter-leader-election"
+_UPSTREAM_IMAGE: Final = re.compile(r"(^|/)(public\.ecr\.aws|ecr-public)/karpenter/controller$")
+_TERMS: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_WEIGHTED_TERMS: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class MissingValue(ValueError):  # noqa: N818  says what is wrong
@@ -132,6 +188,9 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str = CHART
     namespace: str = "kube-system"
+    service: str = "Helm"
+    """Who makes the objects: ``app.kubernetes.io/managed-by``."""
+
     values: Mapping[str, Any]
 
     def at(self, path: str) -> Any:
@@ -145,13 +204,69 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         """Return something that follows from the release."""
         return str(getattr(self, f"_{name}")())
 
+    def templated(self, path: str) -> str:
+        """
+        Return a value as text, rendered as a template.
+
+        Raises:
+            TemplateError: naming the value.
+        """
+        root = {
+            "Values": self.values,
+            "Release": {"Name": self.name, "Namespace": self.namespace, "Service": self.service},
+            "Chart": {"Name": CHART, "Version": __version__, "AppVersion": __version__},
+        }
+        try:
+            return evaluate(go_text(self.at(path)), root, self._named)
+        except TemplateError as error:
+            raise TemplateError(f"{path}: {error}") from error
+
     def holds(self, condition: Condition) -> bool:
-        """Say whether a condition holds."""
-        if isinstance(condition, Given):
-            return any(self.at(path) for path in condition.paths)
-        if isinstance(condition, Lacks):
-            return not self.at(condition.path)
-        return bool(self.at(condition.path) == condition.text)
+        """Say whether a condition holds; what a cluster serves is not known here, and taken as served."""
+        match condition:
+            case Given(paths):
+                return any(self.at(path) for path in paths)
+            case Is(path, text, default):
+                return bool((self.at(path) or default) == text)
+            case Stated(path):
+                return self.at(path) is not None and self.at(path) != ""
+            case Off(path):
+                return self.templated(path) == "false"
+            case Serves(path):
+                return bool(self.at(path))
+
+    def derived(self, name: str) -> Any:
+        """Return something that is made from several values."""
+        if name == "sidecars":
+            return self._sidecars()
+        found = copy.deepcopy(self.at(name))
+        for term in _terms(found) if name == "affinity" else found:
+            term.setdefault(
+                "labelSelector",
+                {
+                    "matchLabels": {
+                        "app.kubernetes.io/name": self._name(),
+                        "app.kubernetes.io/instance": self.name,
+                    }
+                },
+            )
+        return found
+
+    def _sidecars(self) -> list[Any]:
+        more = [
+            *(self.at("controller.extraVolumeMounts") or []),
+            *(self.at("controller.sidecarVolumeMounts") or []),
+        ]
+        return [
+            {**each, "volumeMounts": [*(each.get("volumeMounts") or []), *more]} if more else each
+            for each in self.at("controller.sidecarContainer")
+        ]
+
+    def _named(self, name: str) -> str:
+        known = {f"karpenter.{each}": each for each in ("name", "fullname", "chart", "account", "image")}
+        if name not in known:
+            raise TemplateError(f"the chart has no template {name}")
+        return self.fact(known[name])
 
     def _release(self) -> str:
         return self.name
@@ -177,8 +292,32 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 
     def _image(self) -> str:
         image = self.at("controller.image")
+        repository = go_text(image["repository"])
+        if _UPSTREAM_IMAGE.search(repository):
+            raise BadValue(upstream_image(repository))
         digest = f"@{image['digest']}" if image.get("digest") else ""
-        return f"{image['repository']}:{image.get('tag') or __version__}{digest}"
+        return f"{repository}:{go_text(image.get('tag') or __version__)}{digest}"
+
+    @staticmethod
+    def _chart() -> str:
+        return f"{CHART}-{__version__}".replace("+", "_")
+
+    def _service(self) -> str:
+        return self.service
+
+    def _container(self) -> str:
+        return self.at("controller.containerName") or _CONTAINER
+
+    def _lease(self) -> str:
+        return self._variable("LEADER_ELECTION_NAME") or _LEASE
+
+    def _leaseNamespace(self) -> str:  # noqa: N802  as the fact is called
+        return self._variable("LEADER_ELECTION_NAMESPACE") or self.namespace
+
+    def _variable(self, name: str) -> str:
+        """Return the value of a variable that the user adds; of several of one name, the last counts."""
+        found = [each.get("value") for each in self.at("controller.env") or [] if each.get("name") == name]
+        return go_text(found[-1]) if found else ""
 
     @staticmethod
     def _short(name: str) -> str:
@@ -199,18 +338,23 @@ def _fill(tree: Tree, release: Release) -> Any:  # noqa: C901, PLR0911, PLR0912 
             return _list(tree, release)
         case Value(path) | Copy(path):
             return release.at(path)
-        case Text(path):
-            return as_text(release.at(path))
+        case Text(path, default):
+            return go_text(release.at(path)) or default
+        case Templated(path):
+            return release.templated(path)
         case Required(path):
-            if not release.at(path):
+            found = release.templated(path)
+            if not found:
                 raise MissingValue(missing(path))
-            return as_text(release.at(path))
+            return found
         case Joined(path):
-            return ",".join(release.at(path))
+            return ",".join(go_text(each) for each in release.at(path))
+        case Derived(name):
+            return release.derived(name)
         case Fact(name):
             return release.fact(name)
         case Words(parts):
-            return "".join(as_text(_fill(part, release)) for part in parts)
+            return "".join(go_text(_fill(part, release)) for part in parts)
         case When(condition, then):
             return _fill(then, release) if release.holds(condition) else _LEFT_OUT
         case Either(path, otherwise):
@@ -238,13 +382,24 @@ def _list(tree: list[Tree], release: Release) -> list[Any]:
     return found
 
 
-def as_text(value: Any) -> str:
-    """Return a value as a template would print it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else str(value)
+def _terms(affinity: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the terms of an affinity that select pods."""
+    found: list[dict[str, Any]] = []
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(kind) or {}
+        found += rules.get(_TERMS) or []
+        found += [each["podAffinityTerm"] for each in rules.get(_WEIGHTED_TERMS) or []]
+    return found
 
 
 def missing(path: str) -> str:
     """Return the sentence about a value that was not given."""
     return f"{path} is required"
+
+
+def upstream_image(repository: str) -> str:
+    """Return the sentence about an image of another operator."""
+    return (
+        f"controller.image.repository is {repository}, the image of another operator, which cannot run here;"
+        " hint: helm upgrade --reset-then-reuse-values, or set controller.image.repository, tag and digest"
+    )

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from karpenter.api.labels import NODEPOOL, ZONE
 from karpenter.api.manifests import render_documents
 
 if TYPE_CHECKING:
@@ -54,9 +55,54 @@ class Knob(msgspec.Struct, frozen=True):
     open: bool = False
     """Whether what is below it is the user's: a mapping or list whose content the chart does not know."""
 
+    choices: tuple[str, ...] = ()
+    """The only texts that it may be."""
 
-def _free(path: str, default: Any, about: str) -> Knob:
-    return Knob(path, default, about, open=True)
+    sorts: tuple[str, ...] = ()
+    """What it may be, in the words of JSON schemas; by default what follows from its default."""
+
+    def allowed(self) -> tuple[str, ...]:
+        """
+        Return what the value may be, in the words of JSON schemas.
+
+        Every value may be null, which takes the default away. Numbers and truth values may be texts, because
+        a text may be a template, and texts may be numbers, because ``--set`` makes numbers of digits.
+        """
+        if self.sorts:
+            return (*self.sorts, "null")
+        match self.default:
+            case bool():
+                return "boolean", "string", "null"
+            case int() | float():
+                return "number", "string", "null"
+            case str():
+                return "string", "number", "boolean", "null"
+            case dict():
+                return "object", "null"
+            case _:
+                return "array", "null"
+
+
+def _free(path: str, default: Any, about: str, *sorts: str) -> Knob:
+    return Knob(path, default, about, open=True, sorts=sorts)
+
+
+RETIRED: Final = {
+    "settings.aws": "its values are under settings, tags and defaultInstanceProfile in EC2NodeClasses",
+    "settings.assumeRoleARN": "the operator has the rights of its service account",
+    "settings.assumeRoleDuration": "the operator has the rights of its service account",
+    "settings.featureGates.drift": "drift is always looked for",
+    "webhook": "there is no webhook, objects are checked by their CustomResourceDefinitions",
+    "logConfig": "use logLevel, logOutputPaths and logErrorOutputPaths",
+    "logEncoding": "logs are lines of JSON",
+}
+"""Values of older charts that are accepted, and what to know about each."""
+
+SHARED: Final = {
+    "global": ("object", "Helm hands the values under global to every chart; settings may name them."),
+    "enabled": ("boolean", "For charts that have this one as a dependency; not read here."),
+}
+"""Values that belong to Helm or to a chart around this one."""
 
 
 _OBJECTS: Final = (
@@ -64,7 +110,12 @@ _OBJECTS: Final = (
     Knob("fullnameOverride", "", "Replaces the name of every object."),
     _free("additionalLabels", {}, "Labels for every object."),
     _free("additionalAnnotations", {}, "Annotations for every object."),
-    Knob("imagePullPolicy", "IfNotPresent", "When the image is pulled."),
+    Knob(
+        "imagePullPolicy",
+        "IfNotPresent",
+        "When the image is pulled.",
+        choices=("Always", "IfNotPresent", "Never"),
+    ),
     _free("imagePullSecrets", [], "Secrets for pulling the image, as in a pod."),
     _free("service.annotations", {}, "Annotations for the Service."),
     Knob("serviceAccount.create", True, "Whether to make a ServiceAccount."),
@@ -73,7 +124,19 @@ _OBJECTS: Final = (
     _free("additionalClusterRoleRules", [], "Rules that the operator's ClusterRole holds besides ours."),
     Knob("serviceMonitor.enabled", False, "Whether to make a ServiceMonitor for the Prometheus operator."),
     _free("serviceMonitor.additionalLabels", {}, "Labels by which Prometheus finds it."),
+    _free("serviceMonitor.relabelings", [], "Relabelings of its endpoint."),
+    _free("serviceMonitor.metricRelabelings", [], "Metric relabelings of its endpoint."),
     _free("serviceMonitor.endpointConfig", {}, "More fields of its endpoint, such as interval."),
+    Knob(
+        "serviceMonitor.sampleLimit",
+        None,
+        "Most samples that a scrape may have; 0 means no limit.",
+        sorts=("integer",),
+    ),
+    Knob("networkPolicy.enabled", False, "Whether to make a NetworkPolicy for the pods. Ours."),
+    _free("networkPolicy.metricsFrom", [], "Peers that may read metrics; empty means all. Ours."),
+    _free("networkPolicy.ingress", [], "More rules for who reaches the pods. Ours."),
+    _free("networkPolicy.egress", [], "Rules for where the pods reach; empty means anywhere. Ours."),
     Knob("podDisruptionBudget.name", "karpenter", "The name of the PodDisruptionBudget."),
     Knob("podDisruptionBudget.maxUnavailable", 1, "How many replicas may be away by choice."),
 )
@@ -85,24 +148,49 @@ _POD: Final = (
     _free("podAnnotations", {}, "Annotations for the pods."),
     _free(
         "podSecurityContext",
-        {"fsGroup": 65532, "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        {"fsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
         "The pods' security context.",
     ),
     Knob("priorityClassName", "system-cluster-critical", "Who waits for whom."),
-    Knob("terminationGracePeriodSeconds", 30, "Seconds to finish and give the lease back."),
+    Knob(
+        "terminationGracePeriodSeconds",
+        None,
+        "Seconds to finish and give the lease back; null means the 30 of Kubernetes.",
+        sorts=("integer", "string"),
+    ),
     Knob("hostNetwork", False, "Whether the pods share their node's network."),
-    Knob("schedulerName", "", "Who schedules the pods; empty means the default scheduler."),
+    Knob("schedulerName", "default-scheduler", "Who schedules the pods."),
     Knob("dnsPolicy", "ClusterFirst", "Default lets the operator start before CoreDNS has a node."),
     _free("dnsConfig", {}, "DNS settings of the pods."),
     _free("nodeSelector", {"kubernetes.io/os": "linux"}, "Nodes on which the operator may run."),
-    _free("affinity", {}, "Replaces ours: not on nodes that the operator manages, one replica per node."),
-    _free("topologySpreadConstraints", [], "Replaces ours: replicas in different zones."),
+    _free(
+        "affinity",
+        {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": NODEPOOL, "operator": "DoesNotExist"}]}
+                    ]
+                }
+            },
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]
+            },
+        },
+        "Not on nodes that the operator manages, one replica per node. Terms about pods that select none are"
+        " about the operator's own.",
+    ),
+    _free(
+        "topologySpreadConstraints",
+        [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}],
+        "Replicas in different zones. A constraint that selects no pods is about the operator's own.",
+    ),
     _free(
         "tolerations",
         [{"key": "CriticalAddonsOnly", "operator": "Exists"}],
         "Taints that do not keep it off.",
     ),
-    _free("initContainers", [], "Containers to run before the operator."),
+    _free("initContainers", [], "Containers to run before the operator.", "array", "object"),
     _free("extraVolumes", [], "More volumes of the pods."),
 )
 _CONTROLLER: Final = (
@@ -112,13 +200,21 @@ _CONTROLLER: Final = (
     Knob("controller.image.digest", "", "Its digest, such as sha256:…"),
     _free("controller.env", [], "More environment variables, as in a container."),
     _free("controller.envFrom", [], "Sources of more environment variables."),
+    _free("controller.securityContext.appArmorProfile", {}, "AppArmor profile of the container."),
+    _free("controller.securityContext.seLinuxOptions", {}, "SELinux options of the container."),
+    _free("controller.securityContext.seccompProfile", {}, "Seccomp profile of the container."),
     _free(
         "controller.resources",
-        {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}},
-        "What the container gets.",
+        {},
+        "What the container gets; where none are given, requests of 500m cpu and 512Mi memory.",
     ),
     _free("controller.extraVolumeMounts", [], "Where more volumes are mounted."),
     _free("controller.sidecarContainer", [], "Containers to run beside the operator."),
+    _free(
+        "controller.sidecarVolumeMounts",
+        [],
+        "What is mounted in the containers beside it, besides extraVolumeMounts.",
+    ),
     Knob("controller.metrics.port", 8080, "Port of the Prometheus endpoint."),
     Knob("controller.healthProbe.port", 8081, "Port of the probes."),
     Knob("logLevel", "info", "debug, info or error."),
@@ -144,8 +240,18 @@ _SETTINGS: Final = (
     Knob("settings.awsFeatureGates.nodeClassCEL", False, "Kubelet settings as expressions. Alpha."),
     Knob("settings.batchMaxDuration", "10s", "Longest wait for more pods before a decision."),
     Knob("settings.batchIdleDuration", "1s", "Wait without a new pod that ends a batch."),
-    Knob("settings.preferencePolicy", "Respect", "Respect or Ignore preferences of pods."),
-    Knob("settings.minValuesPolicy", "Strict", "Strict or BestEffort about minValues."),
+    Knob(
+        "settings.preferencePolicy",
+        "Respect",
+        "Respect or Ignore preferences of pods.",
+        choices=("Respect", "Ignore"),
+    ),
+    Knob(
+        "settings.minValuesPolicy",
+        "Strict",
+        "Strict or BestEffort about minValues.",
+        choices=("Strict", "BestEffort"),
+    ),
     Knob("settings.ignoreDRARequests", True, "Whether to leave pods with resource claims alone."),
     Knob("settings.disableClusterStateObservability", False, "Leave out metrics of single pods and nodes."),
     Knob("settings.disableControllerWarmup", True, "Fill caches only after leadership was won."),
@@ -153,8 +259,10 @@ _SETTINGS: Final = (
     Knob("settings.kubeClientQPS", "200", "Requests per second to the API server."),
     Knob("settings.kubeClientBurst", "300", "Requests in one burst to the API server."),
     Knob("settings.schedulerConfig", "", "YAML with podTopologySpread.defaultConstraints."),
-    Knob("settings.packingPolicy", "price", "price or greedy. Ours."),
-    Knob("settings.consolidationStrategy", "global", "global or classic. Ours."),
+    Knob("settings.packingPolicy", "price", "price or greedy. Ours.", choices=("price", "greedy")),
+    Knob(
+        "settings.consolidationStrategy", "global", "global or classic. Ours.", choices=("global", "classic")
+    ),
     Knob(
         "settings.consolidationPayback", "1h", "Time in which a saving must pay for the pods it moves. Ours."
     ),
@@ -198,9 +306,51 @@ def render_values() -> str:
     return with_notes(default_values(), {knob.path: knob.about for knob in VALUES})
 
 
+def schema() -> dict[str, Any]:
+    """
+    Return the chart's ``values.schema.json``: Helm refuses what it does not allow, before it renders.
+
+    Draft 7 is what every Helm 3 reads (https://helm.sh/docs/topics/charts/#schema-files).
+    """
+    root: dict[str, Any] = _object("")
+    for knob in VALUES:
+        level, last = _level(root, knob.path)
+        level[last] = {"description": knob.about, "type": list(knob.allowed())}
+        if knob.choices:
+            level[last]["enum"] = [*knob.choices, "", None]
+    for path, about in RETIRED.items():
+        level, last = _level(root, path)
+        level[last] = {"description": f"Has no effect: {about}."}
+    for path, (sort, about) in SHARED.items():
+        root["properties"][path] = {"description": about, "type": [sort, "null"]}
+    return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of the chart", **root}
+
+
+def _level(root: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
+    """Return the properties that a path is one of, and its last word."""
+    *above, last = path.split(".")
+    level: dict[str, Any] = root["properties"]
+    for word in above:
+        level = level.setdefault(word, _object("null"))["properties"]
+    return level, last
+
+
+def _object(also: str) -> dict[str, Any]:
+    sorts = ["object", *([also] if also else [])]
+    return {"type": sorts, "additionalProperties": False, "properties": {}}
+
+
 _WORD: Final = re.compile(r"((?:\\.|[^\\.\[\]])+)((?:\[\d+\])*)")
 _WHOLE: Final = re.compile(r"-?(?:0|[1-9]\d*)")
 _LONGEST_LIST: Final = 1000
+_SORTS: Final[dict[type, str]] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    dict: "object",
+}
 
 
 class BadValue(ValueError):  # noqa: N818  says what is wrong
@@ -265,7 +415,25 @@ def values_of(files: list[dict[str, Any]], sets: list[str]) -> dict[str, Any]:
     for text in sets:
         for path, value in parse_set(text):
             put(values, path, value)
+    _check_sorts(values)
     return values
+
+
+def retired_values(values: dict[str, Any]) -> list[str]:
+    """Return a sentence for every value that charts once had and that is accepted without effect."""
+    found = []
+    for path, about in RETIRED.items():
+        level: Any = values
+        for word in path.split("."):
+            level = level.get(word) if isinstance(level, dict) else None
+        if level is not None:
+            found.append(without_effect(path, about))
+    return found
+
+
+def without_effect(path: str, about: str) -> str:
+    """Return the sentence about a value of older charts."""
+    return f"{path} has no effect: {about}."
 
 
 def _step(level: Any, word: str | int, empty: Any, path: list[str | int]) -> Any:
@@ -364,7 +532,40 @@ def _check_path(words: list[str]) -> None:
 
 
 def _is_open(path: str) -> bool:
-    return any(path == knob.path or path.startswith(f"{knob.path}.") for knob in VALUES if knob.open)
+    known = [knob.path for knob in VALUES if knob.open] + [*RETIRED, *SHARED]
+    return any(path == each or path.startswith(f"{each}.") for each in known)
+
+
+def _check_sorts(values: dict[str, Any]) -> None:
+    """Refuse what the chart's schema refuses: a mapping for a number, or a word that is none of a few."""
+    for knob in VALUES:
+        found: Any = values
+        for word in knob.path.split("."):
+            if found is not None and not isinstance(found, dict):
+                raise BadValue(f"{knob.path.rpartition('.')[0]}: a mapping is wanted, not {_sort(found)}")
+            found = found.get(word) if found else None
+        sort = _sort(found)
+        if sort not in knob.allowed() and not (sort == "integer" and "number" in knob.allowed()):
+            raise BadValue(f"{knob.path}: {_wanted(knob.allowed())} is wanted, not {sort}")
+        if knob.choices and found not in {*knob.choices, "", None}:
+            raise BadValue(f"{knob.path}: {found!r} is not {' or '.join(knob.choices)}")
+
+
+def _sort(value: Any) -> str:
+    """Return what a value is, in the words of JSON schemas."""
+    sorts = {
+        type(None): "null",
+        bool: "boolean",
+        int: "integer",
+        float: "number",
+        str: "string",
+        dict: "object",
+    }
+    return sorts.get(type(value), "array")
+
+
+def _wanted(sorts: tuple[str, ...]) -> str:
+    return " or ".join(each for each in sorts if each != "null")
 
 
 def _spell(path: list[str | int]) -> str:

@@ -8,8 +8,9 @@ import click
 
 from karpenter.api.manifests import read_documents, render_documents
 from karpenter.chart.chart import manifests as objects_of
+from karpenter.chart.gotemplate import TemplateError
 from karpenter.chart.tree import CHART, MissingValue, Release
-from karpenter.chart.values import BadValue, values_of
+from karpenter.chart.values import BadValue, retired_values, values_of
 from karpenter.cli.errors import Refused
 from karpenter.cli.files import read_texts
 from karpenter.cli.output import output_option_with, render
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("--name", default=CHART, show_default=True, help="The name of the release.")
 @click.option("-n", "--namespace", default="kube-system", show_default=True, help="Where the operator runs.")
+@click.option("--create-namespace", is_flag=True, help="Print the namespace too, as the first object.")
 @click.option("--skip-crds", is_flag=True, help="Leave the CustomResourceDefinitions out.")
 @click.option(
     "--iam",
@@ -58,6 +60,7 @@ def manifests(  # noqa: PLR0917  one parameter per option
     paths: tuple[str, ...],
     name: str,
     namespace: str,
+    create_namespace: bool,
     skip_crds: bool,
     iam: str,
     output: Output,
@@ -72,12 +75,18 @@ def manifests(  # noqa: PLR0917  one parameter per option
         if iam:
             _print_policies(values, iam, output)
             return
-        release = Release(name=name, namespace=namespace, values=values)
-        found = objects_of(release, definitions=not skip_crds)
+        for warning in retired_values(values):
+            click.echo(f"warning: {warning}", err=True)
+        release = Release(name=name, namespace=namespace, service="kubectl", values=values)
+        found = objects_of(release, definitions=not skip_crds, namespace=create_namespace)
     except MissingValue as error:
         raise Refused(str(error), hint="state it with --set NAME=VALUE") from error
     except BadValue as error:
-        raise Refused(str(error), hint="charts/karpenter/values.yaml lists every value") from error
+        sentence, _, hint = str(error).partition("; hint: ")
+        raise Refused(sentence, hint=hint or "charts/karpenter/values.yaml lists every value") from error
+    except TemplateError as error:
+        sentence, _, hint = str(error).partition("; hint: ")
+        raise Refused(sentence, hint=hint or "helm template charts/karpenter shows it in full") from error
     if output.form == "yaml":
         click.echo(render_documents(found), nl=False)
     else:

@@ -37,39 +37,6 @@ import structlog
 
 from karpenter.base.clock import Clock
 
-FIRST: Final = 100
-THEREAFTER: Final = 100
-
-
-class Sampler(logging.Filter):
-    """Lets the first lines of each second through, and every so-manieth of the rest, per event."""
-
-    def __init__(self, clock: Clock, *, first: int = FIRST, thereafter: int = THEREAFTER) -> None:
-        super().__init__()
-        self._clock = clock
-        self._first = first
-        self._thereafter = thereafter
-        self._second = -1
-        self._seen: dict[tuple[int, str], int] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Say whether this line is written."""
-        second = int(self._clock.monotonic())
-        if second != self._second:
-            self._second = second
-            self._seen.clear()
-        key = (record.levelno, event_of(record))
-        number = self._seen[key] = self._seen.get(key, 0) + 1
-        return number <= self._first or (number - self._first) % self._thereafter == 0
-
-
-def event_of(record: logging.LogRecord) -> str:
-    """Return what a line is about: the event, or the text before its facts were filled in."""
-    if isinstance(record.msg, dict):
-        return str(record.msg.get("event", ""))
-    return str(record.msg)
-
-
 HIDDEN: Final = "[hidden]"
 """What is written in place of a secret."""
 
@@ -120,6 +87,39 @@ def _hidden(value: object, depth: int) -> object:
             return [_hidden(each, depth - 1) for each in members]
         case _:
             return hide_text(str(value))
+
+
+FIRST: Final = 100
+THEREAFTER: Final = 100
+
+
+class Sampler(logging.Filter):
+    """Lets the first lines of each second through, and every so-manieth of the rest, per event."""
+
+    def __init__(self, clock: Clock, *, first: int = FIRST, thereafter: int = THEREAFTER) -> None:
+        super().__init__()
+        self._clock = clock
+        self._first = first
+        self._thereafter = thereafter
+        self._second = -1
+        self._seen: dict[tuple[int, str], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether this line is written."""
+        second = int(self._clock.monotonic())
+        if second != self._second:
+            self._second = second
+            self._seen.clear()
+        key = (record.levelno, event_of(record))
+        number = self._seen[key] = self._seen.get(key, 0) + 1
+        return number <= self._first or (number - self._first) % self._thereafter == 0
+
+
+def event_of(record: logging.LogRecord) -> str:
+    """Return what a line is about: the event, or the text before its facts were filled in."""
+    if isinstance(record.msg, dict):
+        return str(record.msg.get("event", ""))
+    return str(record.msg)
 
 
 Form = Literal["auto", "json", "text"]

@@ -69,6 +69,39 @@ if TYPE_CHECKING:
     from karpenter.core.state.view import ClusterView
 
 
+def is_provisionable(pod: Pod) -> bool:
+    """Whether a pod waits because the cluster's scheduler found no node for it."""
+    return waits(pod) and any(
+        each.type == "PodScheduled" and each.reason == "Unschedulable" for each in pod.status.conditions
+    )
+
+
+def demand(view: ClusterView, now: datetime, policy: Policy) -> tuple[Pod, ...]:
+    """Return the pods that need a place."""
+    waiting = [pod for pod in view.pods.values() if is_provisionable(pod)]
+    refusing = {id(pod.spec): pod.spec for pod in waiting if _may_refuse(pod.spec)}
+    refused = {key for key, spec in refusing.items() if wants_no_pool(spec)}
+    pods = [pod for pod in waiting if id(pod.spec) not in refused]
+    pods += evacuated(state_nodes(view), Guards(view), now)
+    if policy.buffers:
+        pods += virtual_pods(view)
+    return tuple(pods)
+
+
+def wants_no_pool(spec: PodSpec) -> bool:
+    """Whether a pod asks for a node that no NodePool has made."""
+    try:
+        first, *_ = ladder(spec, (), respect=True, avoidance=False)
+    except RequirementError:
+        return False  # it is refused later, with a sentence
+    wanted = first.requirements[NODEPOOL]
+    return not wanted.complement and not wanted.values
+
+
+def _may_refuse(spec: PodSpec) -> bool:
+    return spec.affinity is not None or bool(spec.node_selector)
+
+
 def claim_for(node: NewNode, pool: NodePool, rules: LabelRules) -> NodeClaim:
     """Return the claim for a new node of a pool; the API server names it."""
     template = pool.spec.template
@@ -132,39 +165,6 @@ def over_limit(pool: NodePool, used: Mapping[str, int]) -> str:
             has, may = render_amount(name, used[name]), render_amount(name, limits[name])
             return f"NodePool {pool.name} has {has} of {name} and its limit is {may}"
     return ""
-
-
-def is_provisionable(pod: Pod) -> bool:
-    """Whether a pod waits because the cluster's scheduler found no node for it."""
-    return waits(pod) and any(
-        each.type == "PodScheduled" and each.reason == "Unschedulable" for each in pod.status.conditions
-    )
-
-
-def demand(view: ClusterView, now: datetime, policy: Policy) -> tuple[Pod, ...]:
-    """Return the pods that need a place."""
-    waiting = [pod for pod in view.pods.values() if is_provisionable(pod)]
-    refusing = {id(pod.spec): pod.spec for pod in waiting if _may_refuse(pod.spec)}
-    refused = {key for key, spec in refusing.items() if wants_no_pool(spec)}
-    pods = [pod for pod in waiting if id(pod.spec) not in refused]
-    pods += evacuated(state_nodes(view), Guards(view), now)
-    if policy.buffers:
-        pods += virtual_pods(view)
-    return tuple(pods)
-
-
-def wants_no_pool(spec: PodSpec) -> bool:
-    """Whether a pod asks for a node that no NodePool has made."""
-    try:
-        first, *_ = ladder(spec, (), respect=True, avoidance=False)
-    except RequirementError:
-        return False  # it is refused later, with a sentence
-    wanted = first.requirements[NODEPOOL]
-    return not wanted.complement and not wanted.values
-
-
-def _may_refuse(spec: PodSpec) -> bool:
-    return spec.affinity is not None or bool(spec.node_selector)
 
 
 NO_PROMISES: Final[Mapping[str, Promise]] = MappingProxyType({})
