@@ -35,6 +35,7 @@ class Helm:
         """Run a command, given as it is typed after ``helm``."""
         return subprocess.run(  # noqa: S603  our own words
             [self._program, *words],
+            cwd=ROOT,
             env=self._environment,
             capture_output=True,
             text=True,

@@ -83,7 +83,11 @@ FAULTS = {
     "{{ }}": "it ends too early",
     '{{ include "other" . }}': "no template other",
     "{{ join 1 2 }}": "join cannot be called with that",
-    "{{ range 1.5 }}x{{ end }}": "needs a list or a mapping",
+    "{{ range 1.5 }}x{{ end }}": "needs a list, a mapping or a number",
+    "{{ range 99999999 }}x{{ end }}": "needs a list, a mapping or a number",
+    '{{ "\\q" }}': "has an escape that cannot be read",
+    '{{ int "1e999" }}': "int cannot be called with that",
+    "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}": "it is nested too deeply",
 }
 
 
@@ -144,13 +148,14 @@ def test_templates_that_call_each_other_end() -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, ""),
-        (True, "true"),
-        (3, "3"),
-        (3.0, "3"),
-        (0.075, "0.075"),
-        (1e-7, "1e-07"),
-        (12345678.5, "1.23456785e+07"),
+        pytest.param(None, "", id="nothing"),
+        pytest.param(True, "true", id="a truth value"),
+        pytest.param(3, "3", id="a whole number"),
+        pytest.param(268435456.0, "268435456", id="a whole number from a file"),
+        pytest.param(0.075, "0.075", id="a share"),
+        pytest.param(1e-7, "1e-07", id="a tiny share"),
+        pytest.param(12345678.5, "1.23456785e+07", id="large and broken"),
+        pytest.param(float("-inf"), "-Inf", id="without end"),
     ],
 )
 def test_values_are_printed_as_go_does(value: Any, text: str) -> None:

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from karpenter.chart.values import BadValue, default_values, lay_over, parse_set, put, values_of
+from karpenter.chart.chart import manifests
+from karpenter.chart.tree import Release
+from karpenter.chart.values import (
+    BadValue,
+    default_values,
+    lay_over,
+    parse_set,
+    put,
+    retired_values,
+    schema,
+    values_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -81,3 +92,68 @@ def test_items_are_made_as_needed() -> None:
     put(values, ["controller", "env", 1, "name"], "B")
 
     assert values["controller"]["env"] == [None, {"name": "B"}]
+
+
+@pytest.mark.parametrize(
+    ("stated", "problem"),
+    [
+        pytest.param({"replicas": [1]}, "replicas: number or string is wanted, not array", id="a list"),
+        pytest.param({"tolerations": "x"}, "tolerations: array is wanted, not string", id="a text"),
+        pytest.param({"settings": 3}, "settings: a mapping is wanted, not integer", id="a number"),
+        pytest.param(
+            {"settings": {"minValuesPolicy": "Loose"}}, "'Loose' is not Strict or BestEffort", id="a policy"
+        ),
+    ],
+)
+def test_what_a_value_cannot_be(stated: dict[str, Any], problem: str) -> None:
+    """A value of the wrong sort is refused by its name, as Helm refuses it by the schema."""
+    with pytest.raises(BadValue, match=problem):
+        values_of([stated], [])
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        pytest.param({"affinity": {"podAffinity": "x"}}, id="an affinity that is a text"),
+        pytest.param({"topologySpreadConstraints": ["x"]}, id="a constraint that is a text"),
+        pytest.param({"controller": {"env": ["x"]}}, id="a variable that is a text"),
+        pytest.param({"controller": {"sidecarContainer": [1]}}, id="a container that is a number"),
+    ],
+)
+def test_what_is_below_a_value_is_a_mapping(stated: dict[str, Any]) -> None:
+    """What the chart must look into is refused where it cannot."""
+    with pytest.raises(BadValue, match="a mapping is wanted"):
+        manifests(Release(values=values_of([stated], ["settings.clusterName=blue"])))
+
+
+def test_values_of_older_charts_are_accepted() -> None:
+    """What charts once had is accepted, and a sentence for each says that it has no effect."""
+    values = values_of([{"webhook": {"enabled": True}}], ["settings.aws.clusterName=x,settings.aws.tags.a=b"])
+
+    aws, webhook = retired_values(values)
+
+    assert aws.startswith("settings.aws has no effect: its values are under settings")
+    assert webhook.startswith("webhook has no effect: there is no webhook")
+    assert retired_values(default_values()) == []
+
+
+def test_values_shared_between_charts_are_accepted() -> None:
+    """Helm hands ``global`` to every chart, and charts around ours decide by ``enabled``."""
+    values = values_of([{"global": {"x": {"y": 1}}, "enabled": True}], ["global.clusterName=blue"])
+
+    assert values["global"] == {"x": {"y": 1}, "clusterName": "blue"}
+
+
+def test_the_schema_knows_every_default() -> None:
+    """The schema allows no name beside those that are known, and describes each."""
+    root = schema()
+
+    assert root["additionalProperties"] is False
+    assert root["properties"]["settings"]["additionalProperties"] is False
+    assert {"global", "enabled", "webhook", *default_values()} - {"webhook"} <= set(root["properties"])
+    assert root["properties"]["settings"]["properties"]["minValuesPolicy"]["enum"] == [
+        "Strict",
+        "BestEffort",
+        "",
+        None,
+    ]

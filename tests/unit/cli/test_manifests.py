@@ -57,6 +57,12 @@ def test_values_from_files(tmp_path: Path) -> None:
             [*NAMED, "--set", "replica=1"], "no value replica; did you mean", "values.yaml", id="typo"
         ),
         pytest.param([*NAMED, "-f", "-"], "stdin: not a mapping of values", "values.yaml", id="no mapping"),
+        pytest.param(
+            [*NAMED, "--set", "controller.image.repository=public.ecr.aws/karpenter/controller"],
+            "the image of another operator, which cannot run here",
+            "set controller.image.repository",
+            id="an image of another operator",
+        ),
     ],
 )
 def test_what_is_refused(arguments: list[str], problem: str, hint: str) -> None:
@@ -67,6 +73,36 @@ def test_what_is_refused(arguments: list[str], problem: str, hint: str) -> None:
     error, told = refused.stderr.splitlines()
     assert problem in error
     assert hint in told
+
+
+def test_the_namespace_where_asked() -> None:
+    """With --create-namespace the first object is the namespace, as Helm would make it."""
+    first, *_ = yaml.safe_load_all(run(*NAMED, "-n", "karpenter", "--create-namespace").stdout)
+
+    assert first == {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karpenter"}}
+
+
+def test_templates_are_rendered() -> None:
+    """A setting that is a template names values, and one that cannot be rendered is refused by its name."""
+    text = "global: {clusterName: blue}\nsettings: {clusterName: 'x-{{ .Values.global.clusterName }}'}\n"
+    done = run("-f", "-", text=text)
+    [deployment] = [each for each in yaml.safe_load_all(done.stdout) if each["kind"] == "Deployment"]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    refused = run("-f", "-", text="settings: {clusterName: '{{ .Values.global.clusterName }}'}")
+
+    assert {"name": "CLUSTER_NAME", "value": "x-blue"} in container["env"]
+    assert refused.exit_code == 2
+    assert "settings.clusterName: there is nothing to find clusterName in" in refused.stderr
+
+
+def test_what_is_not_helms_does_not_say_so() -> None:
+    """Objects that kubectl applies are not labelled as Helm's; values of older charts are warned about."""
+    done = run(*NAMED, "--set", "webhook.enabled=false")
+    labels = next(yaml.safe_load_all(run(*NAMED, "--skip-crds").stdout))["metadata"]["labels"]
+
+    assert labels["app.kubernetes.io/managed-by"] == "kubectl"
+    assert done.exit_code == 0
+    assert done.stderr.startswith("warning: webhook has no effect")
 
 
 def test_a_cluster_takes_them() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -29,8 +30,9 @@ _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<string>"(?:\\.|[^"\\])*"|`[^`]*`)|(?P<number>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"""
     r"""|(?P<name>[$]?[A-Za-z_][A-Za-z0-9_]*|[$])|(?P<field>\.[A-Za-z_][A-Za-z0-9_]*)|(?P<mark>:=|=|\||\(|\)|,|\.))"""
 )
-_VERB: Final = re.compile(r"%(?:%|[-+#0 ]*\d*(?:\.\d+)?[a-zA-Z])")
+_VERB: Final = re.compile(r"%(?:%|[-+#0 ]*\d{0,3}(?:\.\d{1,3})?[a-zA-Z])")
 _DEEPEST: Final = 50
+_MOST_TURNS: Final = 10_000
 
 
 class TemplateError(ValueError):
@@ -56,6 +58,8 @@ def go_text(value: Any) -> str:
 
 def _go_float(value: float) -> str:
     """Return what ``%v`` of fmt gives; a whole number has no point, as the chart's own templates print it."""
+    if not math.isfinite(value):
+        return {"inf": "+Inf", "-inf": "-Inf"}.get(str(value), "NaN")
     if value == int(value) and abs(value) < 10**18:
         return str(int(value))
     mantissa, _, exponent = f"{value:e}".partition("e")
@@ -90,7 +94,10 @@ def evaluate(text: str, root: Mapping[str, Any], named: Callable[[str], str]) ->
     """
     if "{{" not in text:
         return text
-    return _evaluate(text, Scope(dot=root, root=root, named=named))
+    try:
+        return _evaluate(text, Scope(dot=root, root=root, named=named))
+    except RecursionError:
+        raise TemplateError("it is nested too deeply") from None
 
 
 def _evaluate(text: str, scope: Scope) -> str:
@@ -190,10 +197,10 @@ def _each(value: Any) -> list[tuple[Any, Any]]:
             return [(key, value[key]) for key in sorted(value)]
         case list():
             return list(enumerate(value))
-        case int() if not isinstance(value, bool):
+        case int() if not isinstance(value, bool) and value <= _MOST_TURNS:
             return [(number, number) for number in range(value)]
         case _:
-            raise TemplateError("{{ range }} needs a list or a mapping")
+            raise TemplateError(f"{{{{ range }}}} needs a list, a mapping or a number up to {_MOST_TURNS}")
 
 
 def _statement(content: str, scope: Scope) -> str:
@@ -318,7 +325,10 @@ def _literal(text: str) -> Any:
     if text.startswith("`"):
         return text[1:-1]
     if text.startswith('"'):
-        return json.loads(text)
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise TemplateError(f"{text} has an escape that cannot be read") from None
     return int(text) if re.fullmatch(r"[-+]?\d+", text) else float(text)
 
 
@@ -346,7 +356,7 @@ def _call(name: str, arguments: list[Any], scope: Scope) -> Any:
         return function(*arguments)
     except TemplateError:
         raise
-    except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         raise TemplateError(f"{name} cannot be called with that") from error
 
 
@@ -372,7 +382,7 @@ def _printf(form: str, *values: Any) -> str:
             case "s" | "v":
                 return f"{go_text(value):{verb[1:-1].replace('-', '<') or ''}}"
             case _:
-                return verb % value
+                return str(verb % value)
 
     return _VERB.sub(one, form)
 

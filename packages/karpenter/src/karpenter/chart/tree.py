@@ -240,7 +240,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         if name == "sidecars":
             return self._sidecars()
         found = copy.deepcopy(self.at(name))
-        for term in _terms(found) if name == "affinity" else found:
+        for term in _mappings(name, _terms(found) if name == "affinity" else found):
             term.setdefault(
                 "labelSelector",
                 {
@@ -259,7 +259,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return [
             {**each, "volumeMounts": [*(each.get("volumeMounts") or []), *more]} if more else each
-            for each in self.at("controller.sidecarContainer")
+            for each in _mappings("controller.sidecarContainer", self.at("controller.sidecarContainer"))
         ]
 
     def _named(self, name: str) -> str:
@@ -291,8 +291,10 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         return str(own or (self._fullname() if self.at("serviceAccount.create") else "default"))
 
     def _image(self) -> str:
-        image = self.at("controller.image")
-        repository = go_text(image["repository"])
+        image = self.at("controller.image") or {}
+        repository = go_text(image.get("repository"))
+        if not repository:
+            raise MissingValue(missing("controller.image.repository"))
         if _UPSTREAM_IMAGE.search(repository):
             raise BadValue(upstream_image(repository))
         digest = f"@{image['digest']}" if image.get("digest") else ""
@@ -316,7 +318,8 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 
     def _variable(self, name: str) -> str:
         """Return the value of a variable that the user adds; of several of one name, the last counts."""
-        found = [each.get("value") for each in self.at("controller.env") or [] if each.get("name") == name]
+        added = _mappings("controller.env", self.at("controller.env") or [])
+        found = [each.get("value") for each in added if each.get("name") == name]
         return go_text(found[-1]) if found else ""
 
     @staticmethod
@@ -382,13 +385,21 @@ def _list(tree: list[Tree], release: Release) -> list[Any]:
     return found
 
 
-def _terms(affinity: dict[str, Any]) -> list[dict[str, Any]]:
+def _terms(affinity: dict[str, Any]) -> list[Any]:
     """Return the terms of an affinity that select pods."""
-    found: list[dict[str, Any]] = []
+    found: list[Any] = []
     for kind in ("podAffinity", "podAntiAffinity"):
-        rules = affinity.get(kind) or {}
+        [rules] = _mappings(f"affinity.{kind}", [affinity.get(kind) or {}])
         found += rules.get(_TERMS) or []
-        found += [each["podAffinityTerm"] for each in rules.get(_WEIGHTED_TERMS) or []]
+        weighted = _mappings(f"affinity.{kind}.{_WEIGHTED_TERMS}", rules.get(_WEIGHTED_TERMS) or [])
+        found += [each.get("podAffinityTerm") for each in weighted]
+    return found
+
+
+def _mappings(path: str, found: list[Any]) -> list[dict[str, Any]]:
+    """Return items that must be mappings."""
+    if not all(isinstance(each, dict) for each in found):
+        raise BadValue(f"{path}: a mapping is wanted, or a list of mappings")
     return found
 
 

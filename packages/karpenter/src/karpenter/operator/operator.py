@@ -96,6 +96,31 @@ if TYPE_CHECKING:
     from karpenter.kube.client import Kind
 
 
+def flight_recorder(
+    settings: Settings, store: Store, classes: Iterable[NodeClassKind], clock: Clock
+) -> FlightRecorder | None:
+    """
+    Return a recorder that has begun; None if none is asked for.
+
+    Raises:
+        SettingError: the file cannot be written.
+    """
+    if not settings.flight_record:
+        return None
+    recorder = FlightRecorder(
+        Path(settings.flight_record),
+        limit=settings.flight_record_size,
+        store=store,
+        serves=((each.group, each.kind) for each in classes),
+        clock=clock,
+    )
+    try:
+        recorder.open()
+    except OSError as error:
+        raise SettingError(f"setting flight-record: {error.filename}: {error.strerror}") from error
+    return recorder
+
+
 class ClassNotServed(RuntimeError):  # noqa: N818  says what is wrong
     """The API server does not know a node class that the provider needs."""
 
@@ -136,31 +161,6 @@ async def _read(client: Client, path: str) -> dict[str, Any]:
     response = await client.send(Request(method="GET", path=path, headers=(("accept", "application/json"),)))
     found: dict[str, Any] = msgspec.json.decode(response.body)
     return found
-
-
-def flight_recorder(
-    settings: Settings, store: Store, classes: Iterable[NodeClassKind], clock: Clock
-) -> FlightRecorder | None:
-    """
-    Return a recorder that has begun; None if none is asked for.
-
-    Raises:
-        SettingError: the file cannot be written.
-    """
-    if not settings.flight_record:
-        return None
-    recorder = FlightRecorder(
-        Path(settings.flight_record),
-        limit=settings.flight_record_size,
-        store=store,
-        serves=((each.group, each.kind) for each in classes),
-        clock=clock,
-    )
-    try:
-        recorder.open()
-    except OSError as error:
-        raise SettingError(f"setting flight-record: {error.filename}: {error.strerror}") from error
-    return recorder
 
 
 _CLAIMS = Backoff(first=1.0, cap=60.0)

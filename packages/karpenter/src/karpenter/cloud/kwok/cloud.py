@@ -60,75 +60,6 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 
 
-SCHEME: Final = "kwok://"
-"""How the provider ids of this cloud begin; the rest is the name of the node."""
-
-FAKE_NODE: Final = "kwok.x-k8s.io/node"
-"""Label and annotation by which the kwok controller knows the nodes that it keeps alive."""
-
-PRICE: Final = "eks-node-viewer/instance-price"
-PARTITION: Final = "kwok-partition"
-
-_LONGEST_NAME: Final = 253
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz"
-
-
-def node_name(claim: str, chance: Random) -> str:
-    """Return a name that no other node has."""
-    word = "".join(chance.choices(_LETTERS, k=5))
-    end = f"-{word}-{chance.getrandbits(32)}"
-    return f"kwok-{claim}"[: _LONGEST_NAME - len(end)] + end
-
-
-def node_of(machine: Machine, claim: NodeClaim, price: float) -> Node:
-    """Return the Node that a machine becomes, as it looks when it joins."""
-    return Node(
-        metadata=ObjectMeta(
-            name=machine.provider_id.removeprefix(SCHEME),
-            labels={
-                **machine.labels,
-                **claim.metadata.labels,
-                HOSTNAME: claim.name,
-                FAKE_NODE: "fake",
-                PRICE: f"{price:f}",
-                PARTITION: "a",
-            },
-            annotations={**claim.metadata.annotations, FAKE_NODE: "fake"},
-        ),
-        spec=NodeSpec(provider_id=machine.provider_id, taints=(Taint(key=UNREGISTERED, effect=NO_EXECUTE),)),
-        status=NodeStatus(
-            capacity={**render_resources(machine.capacity)},
-            allocatable={**render_resources(machine.allocatable)},
-            phase="Pending",
-        ),
-    )
-
-
-class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that things take; all of them none, unless told otherwise."""
-
-    launch: float = 0.0
-    """From the request for a machine to the answer."""
-
-    call: float = 0.0
-    """From any other request to its answer."""
-
-    shutdown: float = 0.0
-    """From the beginning of a machine's end until it is gone."""
-
-    jitter: float = 0.0
-    """By what share each of these may be shorter or longer, by chance."""
-
-    notice: float = 120.0
-    """From the news of an interruption until the machine is taken away."""
-
-    told_again: float = 20.0
-    """From telling news that nobody acknowledges until they are told again."""
-
-    sold_out_for: float = 180.0
-    """How long the provider does not try again what was sold out."""
-
-
 class _Letter(msgspec.Struct):
     news: Interruption
     cluster: str
@@ -174,6 +105,50 @@ class Mailbox:
 
     def _of(self, cluster: str) -> list[_Letter]:
         return [each for each in self._letters.values() if each.cluster == cluster]
+
+
+SCHEME: Final = "kwok://"
+"""How the provider ids of this cloud begin; the rest is the name of the node."""
+
+FAKE_NODE: Final = "kwok.x-k8s.io/node"
+"""Label and annotation by which the kwok controller knows the nodes that it keeps alive."""
+
+PRICE: Final = "eks-node-viewer/instance-price"
+PARTITION: Final = "kwok-partition"
+
+_LONGEST_NAME: Final = 253
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz"
+
+
+def node_name(claim: str, chance: Random) -> str:
+    """Return a name that no other node has."""
+    word = "".join(chance.choices(_LETTERS, k=5))
+    end = f"-{word}-{chance.getrandbits(32)}"
+    return f"kwok-{claim}"[: _LONGEST_NAME - len(end)] + end
+
+
+def node_of(machine: Machine, claim: NodeClaim, price: float) -> Node:
+    """Return the Node that a machine becomes, as it looks when it joins."""
+    return Node(
+        metadata=ObjectMeta(
+            name=machine.provider_id.removeprefix(SCHEME),
+            labels={
+                **machine.labels,
+                **claim.metadata.labels,
+                HOSTNAME: claim.name,
+                FAKE_NODE: "fake",
+                PRICE: f"{price:f}",
+                PARTITION: "a",
+            },
+            annotations={**claim.metadata.annotations, FAKE_NODE: "fake"},
+        ),
+        spec=NodeSpec(provider_id=machine.provider_id, taints=(Taint(key=UNREGISTERED, effect=NO_EXECUTE),)),
+        status=NodeStatus(
+            capacity={**render_resources(machine.capacity)},
+            allocatable={**render_resources(machine.allocatable)},
+            phase="Pending",
+        ),
+    )
 
 
 class Shelf(msgspec.Struct, frozen=True, kw_only=True):
@@ -342,6 +317,31 @@ class KwokControl:
         """Let everything go well from now on: faults are forgotten, and everything is in stock."""
         self._cloud.faults.clear()
         self._cloud.stock.restock(None)
+
+
+class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that things take; all of them none, unless told otherwise."""
+
+    launch: float = 0.0
+    """From the request for a machine to the answer."""
+
+    call: float = 0.0
+    """From any other request to its answer."""
+
+    shutdown: float = 0.0
+    """From the beginning of a machine's end until it is gone."""
+
+    jitter: float = 0.0
+    """By what share each of these may be shorter or longer, by chance."""
+
+    notice: float = 120.0
+    """From the news of an interruption until the machine is taken away."""
+
+    told_again: float = 20.0
+    """From telling news that nobody acknowledges until they are told again."""
+
+    sold_out_for: float = 180.0
+    """How long the provider does not try again what was sold out."""
 
 
 log = structlog.stdlib.get_logger(__name__)

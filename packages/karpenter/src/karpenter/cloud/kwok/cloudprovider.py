@@ -212,52 +212,6 @@ async def _never() -> NoReturn:
     raise AssertionError("nobody ends this wait")
 
 
-class NodeMaker(Protocol):
-    """Lets machines join the cluster and leave it. What it raises is tried again."""
-
-    async def create_node(self, node: Node) -> None:
-        """Create the Node of a machine. One of that name that is there already counts as created."""
-        ...
-
-    async def delete_node(self, name: str) -> None:
-        """Ask for the deletion of a Node whose machine is gone. One that is not there counts as deleted."""
-        ...
-
-
-class NodeClassReader(Protocol):
-    """Reads node classes."""
-
-    async def node_class(self, name: str) -> KWOKNodeClass | None:
-        """Return a class as it is now; None when there is none."""
-        ...
-
-
-class ObjectNodes:
-    """A NodeMaker on the cluster's objects."""
-
-    def __init__(self, objects: ClusterObjects) -> None:
-        self._objects = objects
-
-    async def create_node(self, node: Node) -> None:
-        """Create the Node of a machine."""
-        await self._objects.create(node)
-
-    async def delete_node(self, name: str) -> None:
-        """Ask for the deletion of a Node."""
-        await self._objects.delete(Node, name)
-
-
-class ObjectClasses:
-    """A NodeClassReader on the cluster's objects."""
-
-    def __init__(self, objects: ClusterObjects) -> None:
-        self._objects = objects
-
-    async def node_class(self, name: str) -> KWOKNodeClass | None:
-        """Return a class as it is now."""
-        return await self._objects.get(KWOKNodeClass, name)
-
-
 def recall(cloud: KwokCloud, cluster: str, claims: Iterable[NodeClaim], nodes: Iterable[Node]) -> None:
     """Take into the world what the claims and nodes of a cluster tell of its machines."""
     by_id = {node.spec.provider_id: node for node in nodes if node.spec.provider_id.startswith(SCHEME)}
@@ -316,6 +270,52 @@ def _price(cloud: KwokCloud, machine: Machine) -> float:
 
 def _was_registered(claim: NodeClaim) -> bool:
     return any(each.type == "Registered" and each.status == "True" for each in claim.status.conditions)
+
+
+class NodeMaker(Protocol):
+    """Lets machines join the cluster and leave it. What it raises is tried again."""
+
+    async def create_node(self, node: Node) -> None:
+        """Create the Node of a machine. One of that name that is there already counts as created."""
+        ...
+
+    async def delete_node(self, name: str) -> None:
+        """Ask for the deletion of a Node whose machine is gone. One that is not there counts as deleted."""
+        ...
+
+
+class NodeClassReader(Protocol):
+    """Reads node classes."""
+
+    async def node_class(self, name: str) -> KWOKNodeClass | None:
+        """Return a class as it is now; None when there is none."""
+        ...
+
+
+class ObjectNodes:
+    """A NodeMaker on the cluster's objects."""
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        self._objects = objects
+
+    async def create_node(self, node: Node) -> None:
+        """Create the Node of a machine."""
+        await self._objects.create(node)
+
+    async def delete_node(self, name: str) -> None:
+        """Ask for the deletion of a Node."""
+        await self._objects.delete(Node, name)
+
+
+class ObjectClasses:
+    """A NodeClassReader on the cluster's objects."""
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        self._objects = objects
+
+    async def node_class(self, name: str) -> KWOKNodeClass | None:
+        """Return a class as it is now."""
+        return await self._objects.get(KWOKNodeClass, name)
 
 
 CATALOG: Final = "INSTANCE_TYPES_FILE_PATH"
