@@ -40,7 +40,7 @@ RELEASE = ("karpenter", CHART, "--namespace", "kube-system", "--wait", "--timeou
 NAMED = ("--set", "settings.clusterName=blue")
 
 
-class Cluster:
+class HelmCluster:
     """A cluster, with helm and kubectl on it."""
 
     def __init__(self, home: Path) -> None:
@@ -63,15 +63,15 @@ class Cluster:
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+async def cluster(tmp_path: Path) -> AsyncIterator[HelmCluster]:
     """A cluster of three quick nodes."""
     async with LocalCluster(seed=1, http=True, fleet=QUICK) as running:
         await running.add_nodes(3)
         kubeconfig.write(tmp_path / "kubeconfig", running.kubeconfig())
-        yield Cluster(tmp_path)
+        yield HelmCluster(tmp_path)
 
 
-async def test_a_release_is_installed_upgraded_rolled_back_and_removed(cluster: Cluster) -> None:
+async def test_a_release_is_installed_upgraded_rolled_back_and_removed(cluster: HelmCluster) -> None:
     """Every step changes what it says and waits for the pods; definitions and their objects stay."""
     said = await cluster.helm("install", *RELEASE, *NAMED, "--set", "webhook.enabled=false")
     assert "WARNING: webhook has no effect: there is no webhook" in said
@@ -98,7 +98,7 @@ async def test_a_release_is_installed_upgraded_rolled_back_and_removed(cluster: 
     assert "nodepools.karpenter.sh" in await cluster.kubectl.ok("get crd -o name")
 
 
-async def test_a_release_of_karpenter_is_taken_over(cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_release_of_karpenter_is_taken_over(cluster: HelmCluster, tmp_path: Path) -> None:
     """With --reuse-values the image of Karpenter is refused; --reset-then-reuse-values keeps what was set."""
     theirs = tmp_path / "theirs"
     (theirs / "templates").mkdir(parents=True)
@@ -128,7 +128,7 @@ async def test_a_release_of_karpenter_is_taken_over(cluster: Cluster, tmp_path: 
     assert "karpenter" not in await cluster.kubectl.ok("get deploy -n kube-system -o name")
 
 
-async def test_commands_of_the_guide_work(cluster: Cluster) -> None:
+async def test_commands_of_the_guide_work(cluster: HelmCluster) -> None:
     """What the guide tells people to type works, from the first command to the last, on one cluster."""
     text = (ROOT / "docs" / "guides" / "install.md").read_text(encoding="utf-8")
     typed = re.findall(r"^\$ (helm .*|karpenter crds .*)$", text, re.MULTILINE)
@@ -151,7 +151,7 @@ async def test_commands_of_the_guide_work(cluster: Cluster) -> None:
     ]
 
 
-async def test_definitions_are_upgraded(cluster: Cluster) -> None:
+async def test_definitions_are_upgraded(cluster: HelmCluster) -> None:
     """After Helm installed them once: by kubectl where conflicts are forced, or by a chart that owns them."""
     await cluster.helm("install", *RELEASE, *NAMED)
     changed = render(next(each for each in DEFINITIONS if each.file_name.endswith("nodepools.yaml")))

@@ -103,14 +103,14 @@ def evaluate(text: str, root: Mapping[str, Any], named: Callable[[str], str]) ->
 def _evaluate(text: str, scope: Scope) -> str:
     if scope.depth > _DEEPEST:
         raise TemplateError("templates that call each other do not end")
-    reader = _Reader(text)
+    reader = _TemplateReader(text)
     out = reader.block(scope, shown=True)
     if reader.ended:
         raise TemplateError(f"{{{{ {reader.ended} }}}} has no beginning")
     return out
 
 
-class _Reader:
+class _TemplateReader:
     """Walks through the pieces of one template."""
 
     def __init__(self, text: str) -> None:

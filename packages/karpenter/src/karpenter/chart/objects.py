@@ -345,7 +345,7 @@ def service_account() -> Tree:
             "apiVersion": "v1",
             "kind": "ServiceAccount",
             "metadata": metadata(name=Fact("account"), annotations=("serviceAccount.annotations",)),
-            # The pods ask for the token themselves; nobody else who uses the account gets one by accident.
+            # The pods ask for the token themselves; other pods with the account get none by accident.
             "automountServiceAccountToken": False,
         },
     )

@@ -2,7 +2,7 @@
 What the operator may do to a cluster: exactly what it does.
 
 A test records every call that the operator makes, with every feature gate open and with all closed, and fails
-on a permission that is missing as on one that nobody uses. A permission that only a feature needs is there
+on a permission that is missing as on one that is not used. A permission that only a feature needs is there
 only with that feature.
 """
 

@@ -61,7 +61,7 @@ def page() -> str:
     lines += _WHERE
     lines += ["", "## Feature gates", "", "| gate | default |", "|---|---|"]
     lines += [f"| `{name}` | {str(is_open).lower()} |" for name, is_open in GATES.items()]
-    lines += ["", "Gates that nobody knows are ignored.", "", "## The cloud `aws`", ""]
+    lines += ["", "Unknown gates are ignored.", "", "## The cloud `aws`", ""]
     lines += ["| variable | default | value of the chart | meaning |", "|---|---|---|---|", *_aws()]
     lines += ["", "## The cloud `kwok`", "", "| variable | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {about} |" for name, about in _KWOK.items()]

@@ -180,7 +180,7 @@ _WEIGHTED_TERMS: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class MissingValue(ValueError):  # noqa: N818  says what is wrong
-    """A value that nobody can do without was not given."""
+    """A required value was not given."""
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,6 +54,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def may_repeat(request: Request, error: KubeError) -> bool:
+    """Return whether `request`, which failed with `error`, may be sent again as it is."""
+    match error:
+        case Unreachable():
+            return not error.sent or harmless(request)
+        case TooManyRequests():
+            return not request.path.endswith("/eviction")
+        case ServerFailed():
+            # With a Retry-After the server turned the request away at the door.
+            return harmless(request) or error.retry_after is not None
+        case _:
+            return False
+
+
+def harmless(request: Request) -> bool:
+    """Return whether it makes no difference if `request` is carried out once or twice."""
+    return request.method == "GET" or request.header("content-type") == Apply.content_type
+
+
+def asked_wait(error: KubeError) -> float:
+    """Return how long the server asked us to wait; zero if it did not."""
+    return (error.retry_after or 0.0) if isinstance(error, Refused) else 0.0
+
+
 T = TypeVar("T")
 
 
@@ -119,30 +143,6 @@ def _event(target: Target[T], frame: _Frame) -> WatchEvent[T]:
     except InvalidObject as error:
         return Broken(identify(frame.object), error)
     return Change(frame.type, target.identify(found), found)
-
-
-def may_repeat(request: Request, error: KubeError) -> bool:
-    """Return whether `request`, which failed with `error`, may be sent again as it is."""
-    match error:
-        case Unreachable():
-            return not error.sent or harmless(request)
-        case TooManyRequests():
-            return not request.path.endswith("/eviction")
-        case ServerFailed():
-            # With a Retry-After the server turned the request away at the door.
-            return harmless(request) or error.retry_after is not None
-        case _:
-            return False
-
-
-def harmless(request: Request) -> bool:
-    """Return whether it makes no difference if `request` is carried out once or twice."""
-    return request.method == "GET" or request.header("content-type") == Apply.content_type
-
-
-def asked_wait(error: KubeError) -> float:
-    """Return how long the server asked us to wait; zero if it did not."""
-    return (error.retry_after or 0.0) if isinstance(error, Refused) else 0.0
 
 
 log = structlog.stdlib.get_logger(__name__)

@@ -60,51 +60,29 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 
 
-class _Letter(msgspec.Struct):
-    news: Interruption
-    cluster: str
-    hidden_until: float = 0.0
+class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that things take; all of them none, unless told otherwise."""
 
+    launch: float = 0.0
+    """From the request for a machine to the answer."""
 
-class Mailbox:
-    """News by cluster."""
+    call: float = 0.0
+    """From any other request to its answer."""
 
-    def __init__(self, clock: Clock, *, told_again: float) -> None:
-        self._clock = clock
-        self._told_again = told_again
-        self._letters: dict[str, _Letter] = {}
-        self._changed = asyncio.Event()
+    shutdown: float = 0.0
+    """From the beginning of a machine's end until it is gone."""
 
-    def put(self, cluster: str, news: Interruption) -> None:
-        """Keep news for a cluster, and wake whoever waits."""
-        self._letters[news.id] = _Letter(news, cluster)
-        self._changed.set()
+    jitter: float = 0.0
+    """By what share each of these may be shorter or longer, by chance."""
 
-    def take(self, cluster: str) -> tuple[Interruption, ...]:
-        """Return what can be told to a cluster now, and hide it for a while."""
-        now = self._clock.monotonic()
-        told = [each for each in self._of(cluster) if each.hidden_until <= now]
-        for each in told:
-            each.hidden_until = now + self._told_again
-        return tuple(each.news for each in told)
+    notice: float = 120.0
+    """From the news of an interruption until the machine is taken away."""
 
-    def acknowledge(self, news: Interruption) -> None:
-        """Forget news."""
-        self._letters.pop(news.id, None)
+    told_again: float = 20.0
+    """From telling news that nobody acknowledges until they are told again."""
 
-    async def wait(self, cluster: str) -> None:
-        """Wait until there may be something to take."""
-        self._changed.clear()
-        now = self._clock.monotonic()
-        soonest = min((each.hidden_until for each in self._of(cluster)), default=None)
-        try:
-            async with asyncio.timeout(None if soonest is None else max(0.0, soonest - now)):
-                await self._changed.wait()
-        except TimeoutError:
-            return
-
-    def _of(self, cluster: str) -> list[_Letter]:
-        return [each for each in self._letters.values() if each.cluster == cluster]
+    sold_out_for: float = 180.0
+    """How long the provider does not try again what was sold out."""
 
 
 SCHEME: Final = "kwok://"
@@ -319,29 +297,51 @@ class KwokControl:
         self._cloud.stock.restock(None)
 
 
-class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that things take; all of them none, unless told otherwise."""
+class _Letter(msgspec.Struct):
+    news: Interruption
+    cluster: str
+    hidden_until: float = 0.0
 
-    launch: float = 0.0
-    """From the request for a machine to the answer."""
 
-    call: float = 0.0
-    """From any other request to its answer."""
+class Mailbox:
+    """News by cluster."""
 
-    shutdown: float = 0.0
-    """From the beginning of a machine's end until it is gone."""
+    def __init__(self, clock: Clock, *, told_again: float) -> None:
+        self._clock = clock
+        self._told_again = told_again
+        self._letters: dict[str, _Letter] = {}
+        self._changed = asyncio.Event()
 
-    jitter: float = 0.0
-    """By what share each of these may be shorter or longer, by chance."""
+    def put(self, cluster: str, news: Interruption) -> None:
+        """Keep news for a cluster, and wake whoever waits."""
+        self._letters[news.id] = _Letter(news, cluster)
+        self._changed.set()
 
-    notice: float = 120.0
-    """From the news of an interruption until the machine is taken away."""
+    def take(self, cluster: str) -> tuple[Interruption, ...]:
+        """Return what can be told to a cluster now, and hide it for a while."""
+        now = self._clock.monotonic()
+        told = [each for each in self._of(cluster) if each.hidden_until <= now]
+        for each in told:
+            each.hidden_until = now + self._told_again
+        return tuple(each.news for each in told)
 
-    told_again: float = 20.0
-    """From telling news that nobody acknowledges until they are told again."""
+    def acknowledge(self, news: Interruption) -> None:
+        """Forget news."""
+        self._letters.pop(news.id, None)
 
-    sold_out_for: float = 180.0
-    """How long the provider does not try again what was sold out."""
+    async def wait(self, cluster: str) -> None:
+        """Wait until there may be something to take."""
+        self._changed.clear()
+        now = self._clock.monotonic()
+        soonest = min((each.hidden_until for each in self._of(cluster)), default=None)
+        try:
+            async with asyncio.timeout(None if soonest is None else max(0.0, soonest - now)):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def _of(self, cluster: str) -> list[_Letter]:
+        return [each for each in self._letters.values() if each.cluster == cluster]
 
 
 log = structlog.stdlib.get_logger(__name__)

@@ -192,30 +192,6 @@ def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-SPOT_SHARE: Final = MappingProxyType(
-    {"t": 0.59, "c": 0.53, "m": 0.47, "g": 0.42, "r": 0.40, "i": 0.32, "x": 0.30, "p": 0.26}
-)
-"""Median share of the on-demand price, by instance category."""
-
-OTHER_SPOT_SHARE: Final = 0.44
-SPREAD: Final = 0.1
-
-_STEPS: Final = 1000
-_DECIMALS: Final = 5
-
-
-def regional_price(us_east_1: float, factor: float) -> float:
-    """Return the on-demand price in a region that is `factor` times as dear as us-east-1."""
-    return us_east_1 if factor == 1 else round(us_east_1 * factor, _DECIMALS)
-
-
-def spot_price(name: str, zone: str, on_demand: float) -> float:
-    """Return the modelled spot price of a type in a zone."""
-    share = SPOT_SHARE.get(category(name), OTHER_SPOT_SHARE)
-    step = crc32(f"{name}/{zone}".encode()) % (2 * _STEPS + 1) - _STEPS
-    return round(on_demand * share * (1 + SPREAD * step / _STEPS), _DECIMALS)
-
-
 POD_ENI: Final = "vpc.amazonaws.com/pod-eni"
 EFA: Final = "vpc.amazonaws.com/efa"
 NEURON: Final = "aws.amazon.com/neuron"
@@ -303,6 +279,30 @@ def reserved_cpu(milli: int) -> int:
         max(0, min(milli, milli if end is None else end) - start) * share // 10_000
         for start, end, share in _CPU_BANDS
     )
+
+
+SPOT_SHARE: Final = MappingProxyType(
+    {"t": 0.59, "c": 0.53, "m": 0.47, "g": 0.42, "r": 0.40, "i": 0.32, "x": 0.30, "p": 0.26}
+)
+"""Median share of the on-demand price, by instance category."""
+
+OTHER_SPOT_SHARE: Final = 0.44
+SPREAD: Final = 0.1
+
+_STEPS: Final = 1000
+_DECIMALS: Final = 5
+
+
+def regional_price(us_east_1: float, factor: float) -> float:
+    """Return the on-demand price in a region that is `factor` times as dear as us-east-1."""
+    return us_east_1 if factor == 1 else round(us_east_1 * factor, _DECIMALS)
+
+
+def spot_price(name: str, zone: str, on_demand: float) -> float:
+    """Return the modelled spot price of a type in a zone."""
+    share = SPOT_SHARE.get(category(name), OTHER_SPOT_SHARE)
+    step = crc32(f"{name}/{zone}".encode()) % (2 * _STEPS + 1) - _STEPS
+    return round(on_demand * share * (1 + SPREAD * step / _STEPS), _DECIMALS)
 
 
 DEFAULT_REGION: Final = "us-east-1"
