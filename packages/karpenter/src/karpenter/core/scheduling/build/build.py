@@ -1,0 +1,377 @@
+"""
+Putting a problem together: everything the solver needs to know of a cluster, and no more.
+
+Which pools may launch nodes now, in which order, and how much their limits leave.
+
+Existing nodes as the solver sees them: their labels and taints, and what is left on each.
+
+A node whose amounts cannot be read takes no pods, and is named; where its pods are still
+counts for spread and affinity.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from karpenter.api.labels import NODEPOOL
+from karpenter.api.labels import NODEPOOL_HASH
+from karpenter.api.labels import NODEPOOL_HASH_VERSION
+from karpenter.api.labels import RESERVED
+from karpenter.api.labels import node_class_label
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import TopologySpreadConstraint
+from karpenter.base.duration import DurationError
+from karpenter.base.quantity import QuantityError
+from karpenter.core.model.catalog import InstanceType
+from karpenter.core.model.hostportusage import host_ports
+from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION
+from karpenter.core.model.nodepool_hash import pool_hash
+from karpenter.core.model.requirement import RequirementError
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.model.resources import add
+from karpenter.core.model.resources import parse_resources
+from karpenter.core.model.resources import subtract
+from karpenter.core.scheduling.build import overlay as overlays
+from karpenter.core.scheduling.build.amounts import cut
+from karpenter.core.scheduling.build.amounts import uncountable
+from karpenter.core.scheduling.build.daemonset import daemons
+from karpenter.core.scheduling.build.daemonset import expect
+from karpenter.core.scheduling.build.daemonset import still_to_come
+from karpenter.core.scheduling.build.overlay import overlay
+from karpenter.core.scheduling.build.pods import evacuated
+from karpenter.core.scheduling.build.pods import located
+from karpenter.core.scheduling.build.pods import screen
+from karpenter.core.scheduling.build.pods import spread_defaults
+from karpenter.core.scheduling.build.pods import waiting
+from karpenter.core.scheduling.build.virtualpods import obstacle
+from karpenter.core.scheduling.build.virtualpods import virtual_pods
+from karpenter.core.scheduling.dynamicresources.build import take_in_devices
+from karpenter.core.scheduling.problem import Existing
+from karpenter.core.scheduling.problem import Place
+from karpenter.core.scheduling.problem import Pool
+from karpenter.core.scheduling.problem import Problem
+from karpenter.core.scheduling.problem import Refusal
+from karpenter.core.state.pdb import Guards
+from karpenter.core.state.statenode import StateNode
+from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.view import condition
+from karpenter.core.state.volumeusage import attached
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from collections.abc import Mapping
+    from collections.abc import Sequence
+    from datetime import datetime
+    from karpenter.api.pod import Pod
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.scheduling.build.overlay import Correction
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Daemon
+    from karpenter.core.scheduling.problem import Options
+    from karpenter.core.state.view import ClusterView
+
+
+class PoolState(msgspec.Struct, frozen=True):
+    """A pool, and why it may not launch nodes for waiting pods; nothing when it may."""
+
+    pool: NodePool
+    obstacle: str = ""
+
+
+def survey(view: ClusterView) -> tuple[PoolState, ...]:
+    """Return every pool, heaviest first, with what keeps it from launching nodes."""
+    ordered = sorted(view.pools.values(), key=lambda p: p.name, reverse=True)
+    ordered.sort(key=lambda p: -(p.spec.weight or 0))
+    return tuple(PoolState(pool, _obstacle(pool, view)) for pool in ordered)
+
+
+def _obstacle(pool: NodePool, view: ClusterView) -> str:
+    if pool.metadata.deletion_timestamp is not None:
+        return "it is being deleted"
+    if pool.spec.replicas is not None:
+        return "it is static: its nodes are not launched for pods"
+    ready = condition(pool.status.conditions, "Ready")
+    if ready is not None and ready.status != "True":
+        return f"it is not ready{f': {ready.message}' if ready.message else ''}"
+    return _class_obstacle(pool, view) or _unreadable(pool)
+
+
+def _class_obstacle(pool: NodePool, view: ClusterView) -> str:
+    ref = pool.spec.template.spec.node_class_ref
+    found = view.node_classes.get((ref.group, ref.kind, ref.name))
+    if found is None:
+        return ""
+    if found.deleting:
+        return f"its {ref.kind} {ref.name} is being deleted"
+    if found.ready is False:
+        return f"its {ref.kind} {ref.name} is not ready{f': {found.reason}' if found.reason else ''}"
+    return ""
+
+
+def _unreadable(pool: NodePool) -> str:
+    """Return what in a pool cannot be read; an API server would have refused it."""
+    try:
+        Requirements.from_entries(pool.spec.template.spec.requirements)
+        parse_resources(pool.spec.limits)
+        pool_hash(pool)
+    except (DurationError, QuantityError, RequirementError) as error:
+        return f"it cannot be read: {error}"
+    return ""
+
+
+def usage(nodes: Iterable[StateNode]) -> dict[str, dict[str, int]]:
+    """Return what the machines of each pool have in all; leaving ones no longer count."""
+    found: dict[str, dict[str, int]] = {}
+    for node in nodes:
+        if node.pool and not node.is_leaving:
+            found[node.pool] = add(found.get(node.pool, {}), node.capacity)
+    return found
+
+
+def as_pool(
+    pool: NodePool, catalog: Catalog, used: Mapping[str, int], corrections: Sequence[Correction] = ()
+) -> Pool:
+    """Return what a pool may launch at this moment."""
+    template = pool.spec.template
+    ref = template.spec.node_class_ref
+    labels = {
+        **template.metadata.labels,
+        NODEPOOL: pool.name,
+        node_class_label(ref.group, ref.kind): ref.name,
+    }
+    corrected = overlay(pool.name, template.metadata.labels, catalog.types_of(pool.name), corrections)
+    limits = parse_resources(pool.spec.limits)
+    return Pool(
+        name=pool.name,
+        requirements=Requirements.from_entries(template.spec.requirements).intersect(
+            Requirements.from_labels(labels)
+        ),
+        labels=labels,
+        annotations={
+            **template.metadata.annotations,
+            NODEPOOL_HASH: pool_hash(pool),
+            NODEPOOL_HASH_VERSION: POOL_HASH_VERSION,
+        },
+        taints=template.spec.taints,
+        startup_taints=template.spec.startup_taints,
+        types=corrected.types,
+        limits=cut({name: limit - used.get(name, 0) for name, limit in limits.items()}),
+        overlaid=corrected.marks,
+    )
+
+
+def countable(nodes: Iterable[StateNode]) -> tuple[list[StateNode], list[str]]:
+    """Return the nodes whose amounts can be counted, and why the others' cannot, one sentence each."""
+    found: list[StateNode] = []
+    left_out: list[str] = []
+    for node in nodes:
+        try:
+            problem = uncountable(node.capacity) or uncountable(node.available)
+        except QuantityError as error:
+            problem = str(error)
+        if problem:
+            left_out.append(f"node {node.name} takes no pods: {problem}")
+        else:
+            found.append(node)
+    return found, left_out
+
+
+def existing(
+    nodes: Iterable[StateNode], expected: Sequence[Daemon], view: ClusterView, quiet: frozenset[str]
+) -> tuple[Existing, ...]:
+    """Return the nodes in the order in which they are tried: complete ones first, then by name."""
+    ordered = sorted(nodes, key=lambda node: (not node.is_initialized, node.name))
+    return tuple(_existing(node, expected, view, quiet) for node in ordered)
+
+
+def _existing(
+    node: StateNode, expected: Sequence[Daemon], view: ClusterView, quiet: frozenset[str]
+) -> Existing:
+    return Existing(
+        name=node.name,
+        labels=node.labels,
+        taints=node.taints,
+        free=cut(subtract(node.available, still_to_come(node, expected))),
+        initialized=node.is_initialized,
+        ports=tuple(port for pod in node.pods for port in host_ports(pod)),
+        volumes=_attached(node, view),
+        volume_limits=_volume_limits(node.name, view),
+        quiet=node.name in quiet,
+    )
+
+
+def _attached(node: StateNode, view: ClusterView) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for pod in node.pods:
+        for driver, claims in attached(pod, view).items() if pod.spec.volumes else ():
+            found[driver] = found.get(driver, frozenset()) | claims
+    return found
+
+
+def _volume_limits(name: str, view: ClusterView) -> Mapping[str, int]:
+    csi = view.csi_nodes.get(name)
+    return {
+        driver.name: driver.allocatable.count
+        for driver in (csi.spec.drivers if csi is not None else ())
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the operator that change what is asked of the solver."""
+
+    overlays: bool = False
+    buffers: bool = False
+    reserved_capacity: bool = True
+    ignore_device_claims: bool = True
+    spread_defaults: tuple[TopologySpreadConstraint, ...] = ()
+
+
+class Intake(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem, and what was turned away before it."""
+
+    problem: Problem
+    turned_away: tuple[Refusal, ...] = ()
+    pools: tuple[PoolState, ...] = ()
+    nodes: tuple[StateNode, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Nodes, daemons, instance types, overlays and buffers that do not count, one sentence each."""
+
+
+def take_in(
+    view: ClusterView, catalog: Catalog, *, now: datetime, options: Options, policy: Policy
+) -> Intake:
+    """Return the problem of placing every pod of a cluster that needs a place."""
+    nodes = state_nodes(view)
+    guards = Guards(view)
+    pods = [*waiting(view), *evacuated(nodes, guards, now)]
+    empty: list[str] = []
+    if policy.buffers:
+        pods += virtual_pods(view)
+        found = ((buffer.key, obstacle(buffer, view)) for buffer in view.buffers.values())
+        empty += [f"CapacityBuffer {key} keeps no room: {problem}" for key, problem in found if problem]
+    intake = assemble(view, catalog, nodes=nodes, pods=pods, options=options, policy=policy)
+    return msgspec.structs.replace(intake, left_out=(*intake.left_out, *empty))
+
+
+def assemble(
+    view: ClusterView,
+    catalog: Catalog,
+    *,
+    nodes: Sequence[StateNode],
+    pods: Sequence[Pod],
+    options: Options,
+    policy: Policy,
+    quiet: frozenset[str] = frozenset(),
+    moved: frozenset[str] = frozenset(),
+    without: frozenset[str] = frozenset(),
+) -> Intake:
+    """
+    Return the problem of placing `pods` on a cluster without the nodes named in `without`.
+
+    `quiet` nodes take no `moved` pods.
+    """
+    rules = catalog.label_rules
+    there = [node for node in nodes if node.name not in without]
+    active, uncounted = countable(node for node in there if not node.is_leaving)
+    claimed, unserved = None, dict[str, str]()
+    if not policy.ignore_device_claims:
+        leaving = (node for node in nodes if node.is_leaving or node.name in without)
+        claimed, unserved = take_in_devices(view, catalog, pods=pods, active=active, leaving=leaving)
+    screened = screen(
+        pods, view, rules, ignore_device_claims=policy.ignore_device_claims, device_problems=unserved
+    )
+    expected = expect(daemons(view), ignore_device_claims=policy.ignore_device_claims)
+    staying, unread = located(view, {pod.key for pod in screened.accepted})
+    surveyed = survey(view)
+    offered, unsold = _sold(catalog, policy)
+    corrections, refused = _corrections(view, offered, surveyed) if policy.overlays else ([], [])
+    used = usage(active)
+    problem = Problem(
+        pods=screened.accepted,
+        nodes=existing(active, expected.daemons, view, quiet),
+        pools=tuple(
+            as_pool(state.pool, offered, used.get(state.pool.name, {}), corrections)
+            for state in surveyed
+            if not state.obstacle
+        ),
+        daemons=expected.pods,
+        volumes=screened.volumes,
+        located=tuple(staying),
+        places=tuple(Place(name=each.name, labels=each.labels, taints=each.taints) for each in there),
+        namespaces={name: namespace.metadata.labels for name, namespace in view.namespaces.items()},
+        moved=moved,
+        spread_defaults=spread_defaults(screened.accepted, policy.spread_defaults, view),
+        devices=claimed,
+        rules=rules,
+        options=options,
+    )
+    return Intake(
+        problem=problem,
+        turned_away=screened.refused,
+        pools=surveyed,
+        nodes=tuple(nodes),
+        left_out=(*uncounted, *unread, *expected.left_out, *unsold, *refused),
+    )
+
+
+def priced(view: ClusterView, catalog: Catalog, policy: Policy) -> Catalog:
+    """Return what is sold as each pool sees it, corrected by overlays: what machines cost that are there."""
+    if not policy.overlays or not view.overlays:
+        return catalog
+    corrections, _ = _corrections(view, catalog, survey(view))
+    by_pool = {
+        pool.name: overlays.overlay(
+            pool.name, pool.spec.template.metadata.labels, catalog.types_of(pool.name), corrections
+        ).types
+        for pool in view.pools.values()
+    }
+    return msgspec.structs.replace(catalog, by_pool=by_pool)
+
+
+def _corrections(
+    view: ClusterView, catalog: Catalog, surveyed: Sequence[PoolState]
+) -> tuple[list[overlays.Correction], list[str]]:
+    """Return the overlays that hold, and why the others do not."""
+    pools = {
+        s.pool.name: (s.pool.spec.template.metadata.labels, catalog.types_of(s.pool.name)) for s in surveyed
+    }
+    read, unread = overlays.read(view.overlays.values(), catalog.label_rules)
+    kept, refused = overlays.accepted(read, pools)
+    problems = sorted({**unread, **refused}.items())
+    return kept, [f"NodeOverlay {name} is not applied: {problem}" for name, problem in problems]
+
+
+def _sold(catalog: Catalog, policy: Policy) -> tuple[Catalog, list[str]]:
+    """Return what may be bought, and which instance types cannot be counted."""
+    problems: dict[str, str] = {}
+    types = _counted(catalog.types, policy, problems)
+    by_pool = {pool: _counted(own, policy, problems) for pool, own in catalog.by_pool.items()}
+    if not problems and policy.reserved_capacity:
+        return catalog, []
+    left_out = [f"instance type {name} is not bought: {problem}" for name, problem in problems.items()]
+    return msgspec.structs.replace(catalog, types=types, by_pool=by_pool), left_out
+
+
+def _counted(
+    kinds: Iterable[InstanceType], policy: Policy, problems: dict[str, str]
+) -> tuple[InstanceType, ...]:
+    found: list[InstanceType] = []
+    for kind in kinds:
+        if problem := uncountable(kind.capacity) or uncountable(kind.allocatable):
+            problems[kind.name] = problem
+        else:
+            found.append(_as_sold(kind, policy))
+    return tuple(found)
+
+
+def _as_sold(kind: InstanceType, policy: Policy) -> InstanceType:
+    if policy.reserved_capacity:
+        return kind
+    return InstanceType(
+        name=kind.name,
+        requirements=kind.requirements,
+        offerings=tuple(each for each in kind.offerings if each.capacity_type != RESERVED),
+        capacity=kind.capacity,
+        overhead=kind.overhead,
+        devices=kind.devices,
+    )

@@ -1,0 +1,114 @@
+"""
+Daemons: the pods that every new node will have to carry beside the ones it was bought for.
+
+A live pod says best what a daemon really asks for (a webhook may have changed it); where
+none runs yet its template has to do. Either way the node it is pinned to is forgotten and
+the template's own node affinity holds.
+
+A daemon that cannot be read is not counted, and named.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.api.meta import ObjectMeta
+from karpenter.api.pod import Affinity
+from karpenter.api.pod import Pod
+from karpenter.base.quantity import QuantityError
+from karpenter.core.model.requirement import RequirementError
+from karpenter.core.model.requirements import Requirements
+from karpenter.core.model.resources import add, merge
+from karpenter.core.model.taints import tolerates
+from karpenter.core.scheduling.build.amounts import impossible, uncountable
+from karpenter.core.scheduling.encode.nodeclaimtemplate import Daemon, daemon_of
+from karpenter.core.state.pod import uses_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from karpenter.api.pod import NodeAffinity
+    from karpenter.api.workloads import DaemonSet
+    from karpenter.core.state.statenode import StateNode
+    from karpenter.core.state.view import ClusterView
+
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """The daemons that nodes have to carry, as pods and as nodes see them."""
+
+    pods: tuple[Pod, ...]
+    daemons: tuple[Daemon, ...]
+    left_out: tuple[str, ...] = ()
+    """Which daemons are not counted, and why, one sentence each."""
+
+
+def daemons(view: ClusterView) -> tuple[Pod, ...]:
+    """Return one pod per DaemonSet, as it would run on a new node."""
+    newest: dict[str, Pod] = {}
+    for pod in view.pods.values():
+        for owner in pod.metadata.owner_references:
+            key = f"{pod.metadata.namespace}/{owner.name}"
+            if owner.kind == "DaemonSet" and (key not in newest or _born(pod) >= _born(newest[key])):
+                newest[key] = pod
+    return tuple(_as_new(each, newest.get(each.key)) for each in view.daemon_sets.values())
+
+
+def expect(pods: Iterable[Pod], *, ignore_device_claims: bool) -> Expected:
+    """Return the daemons that count; those that wait for devices which are ignored never run."""
+    kept: list[Pod] = []
+    found: list[Daemon] = []
+    left_out: list[str] = []
+    total: Mapping[str, int] = {}
+    for pod in pods:
+        if ignore_device_claims and uses_devices(pod):
+            continue
+        try:
+            daemon = daemon_of(pod)
+        except (QuantityError, RequirementError) as error:
+            left_out.append(f"DaemonSet {pod.key} is not counted: {error}")
+            continue
+        together = add(total, daemon.requests)
+        if problem := impossible(daemon.requests) or uncountable(together):
+            left_out.append(f"DaemonSet {pod.key} is not counted: {problem}")
+            continue
+        total = together
+        kept.append(pod)
+        found.append(daemon)
+    return Expected(tuple(kept), tuple(found), tuple(left_out))
+
+
+def still_to_come(node: StateNode, expected: Sequence[Daemon]) -> Mapping[str, int]:
+    """Return what daemons will use on an existing node beyond what they use already."""
+    labels = Requirements.from_labels(node.labels)
+    coming = merge(
+        daemon.requests
+        for daemon in expected
+        if tolerates(daemon.tolerations, node.taints)
+        and any(labels.accepts(each) for each in daemon.alternatives)
+    )
+    here = node.daemon_requests
+    return {name: max(0, amount - here.get(name, 0)) for name, amount in coming.items()}
+
+
+def _born(pod: Pod) -> datetime:
+    return pod.metadata.creation_timestamp or _BEGINNING
+
+
+def _as_new(daemon_set: DaemonSet, live: Pod | None) -> Pod:
+    template = daemon_set.spec.template
+    spec = template.spec if live is None else live.spec
+    required = _node_affinity(template.spec.affinity)
+    if _node_affinity(spec.affinity) is not required:
+        pinned = spec.affinity if spec.affinity is not None else Affinity()
+        spec = msgspec.structs.replace(spec, affinity=msgspec.structs.replace(pinned, node_affinity=required))
+    meta = ObjectMeta(name=daemon_set.name, namespace=daemon_set.namespace, labels=template.metadata.labels)
+    return Pod(metadata=meta, spec=msgspec.structs.replace(spec, node_name=""))
+
+
+def _node_affinity(affinity: Affinity | None) -> NodeAffinity | None:
+    return affinity.node_affinity if affinity is not None else None

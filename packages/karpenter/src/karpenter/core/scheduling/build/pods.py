@@ -1,0 +1,315 @@
+"""
+Which pods are looked at, and which are turned away before any node is considered.
+
+A pod that asks for something no node of ours can ever have (a label that only we set, a
+field instead of a label, a volume that is gone) is refused here, with the reason, so that
+the solver never sees a requirement it cannot read or an amount it cannot count.
+
+Spread for pods that ask for none: the cluster's default constraints, with a selector worked out.
+
+What pods belong together is deduced as kube-scheduler does it: by the services that select
+the pod and by the controller that owns it. A selector that cannot be read spreads nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from collections.abc import Mapping
+from karpenter.api.labels import NODEPOOL
+from karpenter.api.meta import LabelSelector
+from karpenter.api.meta import LabelSelectorRequirement
+from karpenter.api.pod import Pod
+from karpenter.api.validation.pod_validation import check_pod
+from karpenter.base.quantity import QuantityError
+from karpenter.core.model.requirement import RequirementError
+from karpenter.core.model.requirements import read_entries
+from karpenter.core.model.resources import pod_requests
+from karpenter.core.model.selectors import SelectorError
+from karpenter.core.model.selectors import parse_selector
+from karpenter.core.scheduling.build.amounts import impossible
+from karpenter.core.scheduling.encode.preferences import ladder
+from karpenter.core.scheduling.encode.preferences import required_apart
+from karpenter.core.scheduling.problem import Located
+from karpenter.core.scheduling.problem import PodVolumes
+from karpenter.core.scheduling.problem import Refusal
+from karpenter.core.state.pod import is_active
+from karpenter.core.state.pod import is_protected
+from karpenter.core.state.pod import runs_again
+from karpenter.core.state.pod import uses_devices
+from karpenter.core.state.pod import waits
+from karpenter.core.state.volumeusage import VolumeProblem
+from karpenter.core.state.volumeusage import attached
+from karpenter.core.state.volumeusage import reach
+from types import MappingProxyType
+from typing import Final
+from typing import TYPE_CHECKING
+from typing import TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
+    from datetime import datetime
+    from karpenter.api.labels import LabelRules
+    from karpenter.api.meta import OwnerReference
+    from karpenter.api.pod import PodSpec
+    from karpenter.api.pod import TopologySpreadConstraint
+    from karpenter.core.state.pdb import Guards
+    from karpenter.core.state.statenode import StateNode
+    from karpenter.core.state.view import ClusterView
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+_LARGEST_COUNT: Final = 2**31 - 1
+_NO_PROBLEMS: Final[Mapping[str, str]] = MappingProxyType({})
+_DEVICES_IGNORED: Final = "the pod uses resource claims, which are ignored (setting ignore-dra-requests)"
+
+
+class Screened(msgspec.Struct, frozen=True):
+    """Pods that are worth looking at, and those that are not."""
+
+    accepted: tuple[Pod, ...]
+    refused: tuple[Refusal, ...]
+    volumes: Mapping[str, PodVolumes]
+    """By pod key; accepted pods without an entry have no volumes that matter."""
+
+
+def waiting(view: ClusterView) -> tuple[Pod, ...]:
+    """Return the pods that want a node."""
+    return tuple(pod for pod in view.pods.values() if waits(pod))
+
+
+def evacuated(nodes: Iterable[StateNode], guards: Guards, now: datetime) -> tuple[Pod, ...]:
+    """Return the pods of leaving nodes that need a place elsewhere."""
+    return tuple(pod for node in nodes if node.is_leaving for pod in node.pods if can_move(pod, guards, now))
+
+
+def can_move(pod: Pod, guards: Guards, now: datetime) -> bool:
+    """Return whether emptying its node would make this pod run elsewhere."""
+    return runs_again(pod) and not is_protected(pod, now) and not guards.holds_for_good(pod, now)
+
+
+def screen(
+    pods: Iterable[Pod],
+    view: ClusterView,
+    rules: LabelRules,
+    *,
+    ignore_device_claims: bool,
+    device_problems: Mapping[str, str] = _NO_PROBLEMS,
+) -> Screened:
+    """
+    Return which pods the solver is asked about, with what their volumes demand.
+
+    `device_problems` says, by pod key, which claims cannot be served.
+    """
+    refused: list[Refusal] = []
+    accepted: list[Pod] = []
+    volumes: dict[str, PodVolumes] = {}
+    judge = _Judge(rules)
+    for pod in pods:
+        problem = judge.problem(pod)
+        if not problem and uses_devices(pod):
+            problem = _DEVICES_IGNORED if ignore_device_claims else device_problems.get(pod.key, "")
+        if not problem and pod.spec.volumes:
+            try:
+                demand = PodVolumes(reach(pod, view), attached(pod, view))
+            except VolumeProblem as found:
+                problem = str(found)
+            else:
+                if demand.alternatives or demand.claims:
+                    volumes[pod.key] = demand
+        if problem:
+            refused.append(Refusal(pod=pod.key, message=problem))
+        else:
+            accepted.append(pod)
+    return Screened(tuple(accepted), tuple(refused), volumes)
+
+
+def located(view: ClusterView, placing: AbstractSet[str]) -> tuple[list[Located], list[str]]:
+    """
+    Return the pods that run and stay, which count for spread and affinity.
+
+    A pod whose wish for distance cannot be read is only counted; that is said in a sentence.
+    """
+    found: list[Located] = []
+    problems: list[str] = []
+    for name, pods in view.pods_by_node.items():
+        for pod in pods:
+            if pod.key in placing or not is_active(pod):
+                continue
+            problem = _distance_problem(pod.spec)
+            if problem:
+                problems.append(f"pod {pod.key} keeps no distance to others: {problem}")
+                spec = msgspec.structs.replace(pod.spec, affinity=None)
+                found.append(Located(msgspec.structs.replace(pod, spec=spec), name))
+            else:
+                found.append(Located(pod, name))
+    return found, problems
+
+
+def _distance_problem(spec: PodSpec) -> str:
+    try:
+        for term in required_apart(spec):
+            parse_selector(term.label_selector)
+            parse_selector(term.namespace_selector)
+    except SelectorError as error:
+        return str(error)
+    return ""
+
+
+class _Judge:
+    """Remembers what is wrong with specs: pods of one workload share it."""
+
+    def __init__(self, rules: LabelRules) -> None:
+        self._rules = rules
+        self._by_content: dict[bytes, str] = {}
+
+    def problem(self, pod: Pod) -> str:
+        """Return why a pod is turned away; nothing when it is not."""
+        if pod.status.container_statuses or pod.status.init_container_statuses:
+            return self._ask(pod)  # what it asks for may have been changed in place
+        # Every pod that an API server has seen has a volume with a name of its own, which says nothing,
+        # and so does the node that it runs on.
+        spec = pod.spec
+        if spec.volumes or spec.node_name:
+            spec = msgspec.structs.replace(spec, volumes=(), node_name="")
+        content = _ENCODER.encode(spec)
+        if content not in self._by_content:
+            self._by_content[content] = self._ask(pod)
+        return self._by_content[content]
+
+    def _ask(self, pod: Pod) -> str:
+        refusal = refusal_of(pod, self._rules)
+        return refusal.message if refusal is not None else ""
+
+
+def refusal_of(pod: Pod, rules: LabelRules) -> Refusal | None:
+    """Return why a pod is turned away, or None when it is worth looking at."""
+    try:
+        problem = next(_problems(pod, rules), "")
+    except (RequirementError, SelectorError, QuantityError) as error:
+        problem = str(error)
+    return Refusal(pod=pod.key, message=problem) if problem else None
+
+
+def _problems(pod: Pod, rules: LabelRules) -> Iterator[str]:
+    spec = pod.spec
+    if problem := impossible(pod_requests(pod)):
+        yield problem
+    if spec.node_selector or spec.affinity is not None:
+        yield from map(str, check_pod(pod, rules=rules))
+        yield from _wish_problems(spec)
+    for spread in spec.topology_spread_constraints:
+        yield from _spread_problems(spread)
+    for selector in _selectors(spec):
+        parse_selector(selector)
+
+
+def _wish_problems(spec: PodSpec) -> Iterator[str]:
+    """Read every wish, so that one that cannot be read shows itself now."""
+    first = next(ladder(spec, (), respect=True, avoidance=False))
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    for each in affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ():
+        read_entries(each.preference.match_expressions)
+    wanted = first.requirements[NODEPOOL]
+    if not wanted.complement and not wanted.values and first.impossible != NODEPOOL:
+        yield f"the pod asks for a node without {NODEPOOL}, so no NodePool may serve it"
+
+
+def _spread_problems(spread: TopologySpreadConstraint) -> Iterator[str]:
+    for name, count in (("maxSkew", spread.max_skew), ("minDomains", spread.min_domains)):
+        if count is not None and not 1 <= count <= _LARGEST_COUNT:
+            yield (
+                f"the spread over {spread.topology_key} has {name} {count}:"
+                f" expected a number from 1 to {_LARGEST_COUNT}"
+            )
+
+
+def _selectors(spec: PodSpec) -> Iterator[LabelSelector | None]:
+    for spread in spec.topology_spread_constraints:
+        yield spread.label_selector
+    if spec.affinity is None:
+        return
+    for side in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
+        if side is not None:
+            terms = [
+                *side.required_during_scheduling_ignored_during_execution,
+                *(w.pod_affinity_term for w in side.preferred_during_scheduling_ignored_during_execution),
+            ]
+            for term in terms:
+                yield term.label_selector
+                yield term.namespace_selector
+
+
+Constraints: TypeAlias = "tuple[TopologySpreadConstraint, ...]"
+
+
+def spread_defaults(pods: Iterable[Pod], defaults: Constraints, view: ClusterView) -> dict[str, Constraints]:
+    """Return the default constraints of every pod that states none, by pod key."""
+    if not defaults:
+        return {}
+    known: dict[object, Constraints] = {}
+    found: dict[str, Constraints] = {}
+    for pod in pods:
+        if pod.spec.topology_spread_constraints:
+            continue
+        meta, owner = pod.metadata, _owner(pod)
+        whose = (owner.kind, owner.uid, owner.name) if owner is not None else None
+        identity = (meta.namespace, whose, frozenset(meta.labels.items()))
+        if identity not in known:
+            known[identity] = _constraints(pod, defaults, view)
+        if known[identity]:
+            found[pod.key] = known[identity]
+    return found
+
+
+def _constraints(pod: Pod, defaults: Constraints, view: ClusterView) -> Constraints:
+    selector = _selector(pod, view)
+    try:
+        conditions = parse_selector(selector).conditions
+    except SelectorError:
+        return ()
+    if not conditions:
+        return ()
+    return tuple(msgspec.structs.replace(each, label_selector=selector) for each in defaults)
+
+
+def _selector(pod: Pod, view: ClusterView) -> LabelSelector:
+    labels: dict[str, str] = {}
+    namespace = pod.metadata.namespace
+    for service in view.services.values():
+        wanted = service.spec.selector
+        if service.namespace == namespace and wanted and wanted.items() <= pod.metadata.labels.items():
+            labels |= wanted
+    owner = _owner(pod)
+    key = f"{namespace}/{owner.name}" if owner is not None else ""
+    if owner is not None and owner.kind == "ReplicationController":
+        controller = view.replication_controllers.get(key)
+        return LabelSelector(
+            match_labels=labels | (controller.spec.selector if controller is not None else {})
+        )
+    owned = _selector_of_set(owner.kind, key, view) if owner is not None else None
+    if owned is None:
+        return LabelSelector(match_labels=labels)
+    expressions = tuple(
+        LabelSelectorRequirement(key=name, operator="In", values=(value,))
+        for name, value in owned.match_labels.items()
+    )
+    return LabelSelector(match_labels=labels, match_expressions=expressions + owned.match_expressions)
+
+
+def _selector_of_set(kind: str, key: str, view: ClusterView) -> LabelSelector | None:
+    """Return the selector of what owns a pod; a Deployment only owns pods that are not made yet."""
+    match kind:
+        case "ReplicaSet" if key in view.replica_sets:
+            return view.replica_sets[key].spec.selector
+        case "StatefulSet" if key in view.stateful_sets:
+            return view.stateful_sets[key].spec.selector
+        case "Deployment" if key in view.deployments:
+            return view.deployments[key].spec.selector
+        case _:
+            return None
+
+
+def _owner(pod: Pod) -> OwnerReference | None:
+    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)

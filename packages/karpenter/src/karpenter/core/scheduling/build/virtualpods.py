@@ -1,0 +1,155 @@
+"""
+Capacity buffers: room that is kept for pods which do not exist yet, as pods that pretend to.
+
+A virtual pod looks like the pods of the buffer's template, without volumes, with the lowest
+priority there is. It takes room when nodes are planned and gives way to everything real.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.api.labels import BUFFER_FAKE_POD, BUFFER_NAME, BUFFER_NAMESPACE
+from karpenter.api.meta import ObjectMeta
+from karpenter.api.pod import Pod, PodTemplateSpec
+from karpenter.base.quantity import QuantityError
+from karpenter.core.model.resources import parse_resources, pod_requests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from karpenter.api.capacitybuffer import CapacityBuffer
+    from karpenter.api.workloads import Deployment, ReplicaSet, StatefulSet
+    from karpenter.core.state.view import ClusterView
+
+MOST_PODS: Final = 100_000
+"""For how many pods one buffer may keep room."""
+
+_LOWEST_PRIORITY: Final = -(2**31)
+
+
+class BufferProblem(Exception):  # noqa: N818  it is a finding about the buffer, not a fault of ours
+    """Why a buffer keeps no room; the text is one sentence, the reason is one word."""
+
+    def __init__(self, problem: str, reason: str = "ResolutionFailed") -> None:
+        super().__init__(problem)
+        self.reason = reason
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """The pod that a buffer keeps room for, and how many the workload has that it is measured by."""
+
+    template: PodTemplateSpec
+    workload: int | None = None
+    generation: int | None = None
+    """Of the PodTemplate, if it is one."""
+
+
+def virtual_pods(view: ClusterView) -> tuple[Pod, ...]:
+    """Return the pods that stand for every buffer of a view that can be understood."""
+    return tuple(pod for buffer in view.buffers.values() for pod in _pods(buffer, view))
+
+
+def is_virtual(pod: Pod) -> bool:
+    """Whether a pod only stands for room."""
+    return pod.metadata.annotations.get(BUFFER_FAKE_POD) == "true"
+
+
+def obstacle(buffer: CapacityBuffer, view: ClusterView) -> str:
+    """Return why a buffer keeps no room, as a sentence; nothing when it was understood."""
+    try:
+        measure = resolve(buffer, view)
+        replicas(buffer, measure.template, measure.workload)
+    except BufferProblem as problem:
+        return str(problem)
+    return ""
+
+
+def resolve(buffer: CapacityBuffer, view: ClusterView) -> Measure:
+    """
+    Return what a buffer is measured by.
+
+    Raises:
+        BufferProblem: when there is no such thing.
+    """
+    spec, namespace = buffer.spec, buffer.namespace
+    if spec.pod_template_ref is not None:
+        key = f"{namespace}/{spec.pod_template_ref.name}"
+        if key not in view.pod_templates:
+            raise BufferProblem(f"PodTemplate {key} does not exist", "PodTemplateNotFound")
+        found = view.pod_templates[key]
+        return Measure(found.template, generation=found.metadata.generation)
+    ref = spec.scalable_ref
+    if ref is None:
+        raise BufferProblem("it names neither a podTemplateRef nor a scalableRef")
+    key = f"{namespace}/{ref.name}"
+    known: dict[str, Mapping[str, Deployment | StatefulSet | ReplicaSet]] = {
+        "Deployment": view.deployments,
+        "StatefulSet": view.stateful_sets,
+        "ReplicaSet": view.replica_sets,
+    }
+    if ref.kind not in known or ref.api_group not in {"", "apps"}:
+        raise BufferProblem(
+            f"{ref.api_group}/{ref.kind} is no workload: expected one of {', '.join(known)} of apps"
+        )
+    workload = known[ref.kind].get(key)
+    if workload is None:
+        raise BufferProblem(f"{ref.kind} {key} does not exist", "ScalableRefNotFound")
+    return Measure(workload.spec.template, 1 if workload.spec.replicas is None else workload.spec.replicas)
+
+
+def replicas(buffer: CapacityBuffer, template: PodTemplateSpec, workload: int | None) -> int:
+    """
+    Return how many pods a buffer keeps room for; `workload` is the size of what it is measured by.
+
+    Raises:
+        BufferProblem: when it cannot be worked out, or is more than anyone keeps room for.
+    """
+    spec = buffer.spec
+    wanted = []
+    if spec.replicas is not None:
+        wanted.append(spec.replicas)
+    if spec.percentage and workload:
+        wanted.append(max(1, -(-workload * spec.percentage // 100)))
+    ceilings = _ceilings(buffer, template)
+    count = min([max(wanted), *ceilings]) if wanted else min(ceilings, default=0)
+    if count > MOST_PODS:
+        raise BufferProblem(f"it asks for room for {count} pods: expected at most {MOST_PODS}")
+    return max(0, count)
+
+
+def _ceilings(buffer: CapacityBuffer, template: PodTemplateSpec) -> list[int]:
+    """Return how often the pod fits into the buffer's limits, resource by resource."""
+    try:
+        limits = parse_resources(buffer.spec.limits)
+        asked = pod_requests(Pod(spec=template.spec))
+    except QuantityError as error:
+        raise BufferProblem(str(error)) from None
+    return [limits[name] // amount for name, amount in asked.items() if amount > 0 and name in limits]
+
+
+def _pods(buffer: CapacityBuffer, view: ClusterView) -> Iterator[Pod]:
+    try:
+        measure = resolve(buffer, view)
+        count = replicas(buffer, measure.template, measure.workload)
+    except BufferProblem:
+        return
+    template = measure.template
+    spec = msgspec.structs.replace(template.spec, node_name="", volumes=(), priority=_LOWEST_PRIORITY)
+    for number in range(1, count + 1):
+        yield Pod(
+            metadata=ObjectMeta(
+                name=f"capacity-buffer-{buffer.name}-{number}",
+                namespace=buffer.namespace,
+                uid=f"{buffer.metadata.uid}-{number}",
+                labels=template.metadata.labels,
+                annotations={
+                    BUFFER_FAKE_POD: "true",
+                    BUFFER_NAME: buffer.name,
+                    BUFFER_NAMESPACE: buffer.namespace,
+                },
+            ),
+            spec=spec,
+        )
