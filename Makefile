@@ -11,14 +11,22 @@ LIVES ?= 3000
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-$(VENV)/.ready: requirements/dev.txt pyproject.toml
+$(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "karpenter needs Python 3.11 or newer; hint: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "cannot create $(VENV); hint: on Debian, apt-get install python3-venv" >&2; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo "Making $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { echo "cannot create $(VENV); hint: on Debian, apt-get install python3-venv" >&2; exit 1; }
 	@touch $@
 
-demo: $(VENV)/.ready ## Show the product, with no cluster and no cloud account
+# The demo needs 40 packages; everything for development is three times as many. Both go to the same place.
+$(VENV)/.demo: requirements/demo.txt packages/karpenter/pyproject.toml packages/karpenter-local/pyproject.toml | $(VENV)/.python
+	@tools/install $(BIN) requirements/demo.txt
+	@touch $@
+
+$(VENV)/.ready: requirements/dev.txt pyproject.toml $(VENV)/.demo
+	@tools/install $(BIN) requirements/dev.txt
+	@touch $@
+
+demo: $(VENV)/.demo ## Show the product, with no cluster and no cloud account
 	@$(BIN)/karpenter demo
 
 test: lint types imports coverage ## Lint, type-check, test and measure coverage
@@ -28,7 +36,7 @@ lint: $(VENV)/.ready ## Check style and formatting
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.ready ## Check types, strictly
-	$(BIN)/mypy src tests benchmarks
+	$(BIN)/mypy packages/karpenter/src packages/karpenter-local/src tests benchmarks
 
 imports: $(VENV)/.ready ## Check the layers and the purity of the core
 	$(BIN)/lint-imports --no-cache
@@ -64,9 +72,13 @@ metrics: $(VENV)/.ready ## Write the reference of metrics anew
 controlplane: $(VENV)/.ready ## Build or find the real control plane and helm, for the contract suite
 	$(BIN)/python controlplane/build.py
 
-lock: ## Lock the dependencies anew
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-emit-package karpenter
+
+lock: $(VENV)/.python ## Lock the dependencies anew: of the image, of the demo, of development
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --group dev --extra lp pyproject.toml -o requirements/dev.txt
+	$(LOCK) packages/karpenter/pyproject.toml packages/karpenter-local/pyproject.toml --all-extras --group dev -o requirements/dev.txt
+	$(LOCK) packages/karpenter/pyproject.toml packages/karpenter-local/pyproject.toml --group build --constraint requirements/dev.txt -o requirements/demo.txt
+	$(LOCK) packages/karpenter/pyproject.toml --extra aws --extra lp --constraint requirements/dev.txt -o requirements/image.txt
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

@@ -27,7 +27,9 @@ import msgspec
 
 from karpenter_local.apiserver.resources import BUILT_IN
 
-TARGET = Path(__file__).parents[1] / "src" / "karpenter" / "local" / "schema" / "builtin.json.z"
+TARGET = (
+    Path(__file__).parents[1] / "packages/karpenter-local/src/karpenter_local/apiserver/schema/builtin.json.z"
+)
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"

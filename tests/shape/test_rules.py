@@ -19,9 +19,9 @@ def write(folder: Path, text: str, name: str = "noun.py") -> Path:
     return path
 
 
-@pytest.mark.parametrize(("lines", "problems"), [(500, 0), (501, 1)], ids=["at the limit", "past the limit"])
+@pytest.mark.parametrize(("lines", "problems"), [(750, 0), (751, 1)], ids=["at the limit", "past the limit"])
 def test_long_files(tmp_path: Path, lines: int, problems: int) -> None:
-    """A file may have 500 lines and no more."""
+    """A file may have 750 lines and no more."""
     assert len(rules.file_length(write(tmp_path, "x = 1\n" * lines))) == problems
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("src", "benchmarks", "controlplane", "tools")
+SOURCES = ("packages", "benchmarks", "controlplane", "tools")
 FOLDERS = (*SOURCES, "tests", "docs", "charts", "examples", "requirements", ".ci")
 TEXTS = {"", ".cfg", ".html", ".json", ".md", ".py", ".sh", ".toml", ".tpl", ".txt", ".yaml", ".yml"}
 

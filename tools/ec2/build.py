@@ -1,5 +1,5 @@
 """
-Write the EC2 facts that ship with the product: packages/karpenter/src/karpenter/cloud/catalogs/ec2/ec2.json.gz.
+Write the EC2 facts that ship with the product: cloud/catalogs/ec2/ec2.json.gz.
 
     python -m venv /somewhere && /somewhere/bin/pip install --no-deps moto
     python tools/ec2/build.py /somewhere/lib/python3.*/site-packages/moto 2026-09-30

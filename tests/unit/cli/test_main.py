@@ -1,6 +1,5 @@
 """The command itself: help, the table of commands, and how errors look."""
 
-import importlib
 import json
 import subprocess
 import sys
@@ -51,8 +50,7 @@ def test_help_loads_no_command() -> None:
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_can_be_loaded_and_has_an_example(name: str) -> None:
     """The table points at real commands, and the help of each shows how it is called."""
-    module, _, attribute = COMMANDS[name].target.partition(":")
-    command = getattr(importlib.import_module(module), attribute)
+    command = LazyGroup().get_command(click.Context(main), name)
 
     assert isinstance(command, click.Command)
     result = run(name, "--help")
@@ -135,3 +133,26 @@ def test_a_reader_that_goes_away_ends_us_quietly() -> None:
 
     assert done.stdout == "---\n"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("name", ["demo", "local", "simulate"])
+def test_commands_of_the_other_distribution_say_how_to_install_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without karpenter-local its commands name the distribution and the command that installs it."""
+    monkeypatch.setattr("karpenter.cli.group.metadata.entry_points", lambda **_: ())
+    result = run(name)
+
+    assert result.exit_code != 0
+    assert f"karpenter {name} is part of the distribution karpenter-local" in result.output
+    assert "hint: pip install" in result.output
+    assert "karpenter-local" in result.output.partition("hint:")[2]
+
+
+def test_installed_from_a_wheel_the_hint_names_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no checkout is known, the hint names the wheel of the same release."""
+    monkeypatch.setattr("karpenter.cli.group.metadata.entry_points", lambda **_: ())
+    monkeypatch.setattr("karpenter.cli.group.metadata.Distribution.read_text", lambda *_: None, raising=False)
+    monkeypatch.setattr("karpenter.cli.group.metadata.PathDistribution.read_text", lambda *_: None)
+
+    assert f"karpenter_local-{__version__}-py3-none-any.whl" in run("demo").output

@@ -196,5 +196,5 @@ def test_without_the_libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert result.exit_code == 2
     assert result.stderr.splitlines() == [
         "error: the embedded AWS needs what is not installed here: moto",
-        "hint: pip install 'karpenter[local-aws]'",
+        f"hint: {NotInstalled.hint}",
     ]

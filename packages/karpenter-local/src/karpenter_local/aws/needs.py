@@ -5,14 +5,16 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Final
 
-EXTRA: Final = "local-aws"
+EXTRA: Final = "aws"
+"""The extra of ``karpenter-local`` that brings them."""
+
 LIBRARIES: Final = ("boto3", "moto", "flask", "flask_cors")
 
 
 class NotInstalled(RuntimeError):  # noqa: N818  says what is wrong
     """A library that the embedded AWS needs is not installed."""
 
-    hint = f"pip install 'karpenter[{EXTRA}]'"
+    hint = "pip install boto3 flask flask-cors 'moto[ec2,eks,iam,sqs,ssm]>=5.2,<5.3'"
 
     def __init__(self, missing: tuple[str, ...]) -> None:
         super().__init__(f"the embedded AWS needs what is not installed here: {', '.join(missing)}")

@@ -1,18 +1,21 @@
 """
-The command ``karpenter`` itself: finds commands in the table and loads the one that is called.
+The command ``karpenter``: the table of commands, and how the one that is called is found and loaded.
 
-Every command: its name, where it is, and one line of help.
-
-This table is all that ``karpenter --help`` loads. To add a command, write it in a module of its own
-and add a line here; the module is loaded when the command is called.
+The table is all that ``karpenter --help`` loads. To add a command, write it in a module of its own and add a
+line; the module is loaded when the command is called. Commands that need the embedded cluster are another
+distribution's, and are found through the entry-point group ``karpenter.commands``.
 """
 
 import difflib
 import importlib
+import json
 import os
 import sys
 from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 import msgspec
@@ -27,7 +30,7 @@ class Entry(msgspec.Struct, frozen=True):
     """One command."""
 
     target: str
-    """Where the click command is, as ``module:attribute``."""
+    """Where the click command is, as ``module:attribute``; empty where ``karpenter-local`` brings it."""
 
     about: str
     """What it does, in a few words; the command's own help says more."""
@@ -37,19 +40,20 @@ COMMANDS: dict[str, Entry] = {
     "catalog": Entry("karpenter.cli.catalog:catalog", "Look at instance types and their prices."),
     "completion": Entry("karpenter.cli.completion:completion", "Print the completion script for a shell."),
     "crds": Entry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
-    "demo": Entry(
-        "karpenter_local.cli.demo:demo", "Watch machines come and go for pods, on this machine alone."
-    ),
-    "local": Entry("karpenter_local.cli.local:local", "Run a small Kubernetes cluster on this machine."),
+    "demo": Entry("", "Watch machines come and go for pods, on this machine alone."),
+    "local": Entry("", "Run a small Kubernetes cluster on this machine."),
     "manifests": Entry("karpenter.cli.manifests:manifests", "Print the objects that install the operator."),
     "plan": Entry("karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."),
     "replay": Entry("karpenter.cli.replay:replay", "Make recorded decisions again, and compare."),
     "run": Entry("karpenter.cli.run:run", "Run the operator."),
-    "simulate": Entry("karpenter_local.cli.simulate:simulate", "Live through made-up days, with faults."),
+    "simulate": Entry("", "Run the operator through simulated days, with faults."),
     "validate": Entry("karpenter.cli.validate:validate", "Check manifests before a cluster sees them."),
     "version": Entry("karpenter.cli.version:version", "Print the version."),
 }
 
+
+GROUP = "karpenter.commands"
+"""The entry-point group in which ``karpenter-local`` names its commands."""
 
 _PIPE_CLOSED = 141  # what a shell reports for a program whose reader went away
 
@@ -68,8 +72,11 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        module, _, attribute = entry.target.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
+        if entry.target:
+            module, _, attribute = entry.target.partition(":")
+            command = getattr(importlib.import_module(module), attribute)
+        else:
+            command = _from_local(cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -109,6 +116,33 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except InvalidObject as error:
             raise Refused(str(error)) from error
+
+
+def _from_local(name: str) -> Any:
+    """
+    Load a command that the distribution ``karpenter-local`` brings.
+
+    Raises:
+        Refused: the distribution is not installed; the hint is the command that installs it.
+    """
+    for point in metadata.entry_points(group=GROUP, name=name):
+        return point.load()
+    raise Refused(
+        f"karpenter {name} is part of the distribution karpenter-local, which is not installed here",
+        hint=_install_local(),
+    )
+
+
+def _install_local() -> str:
+    """Return the command that installs ``karpenter-local`` beside this installation."""
+    text = metadata.distribution("karpenter").read_text("direct_url.json") or "{}"
+    url = urlsplit(str(json.loads(text).get("url", "")))
+    # https://packaging.python.org/specifications/direct-url/: where a local install came from.
+    beside = Path(url.path).parent / "karpenter-local"
+    if url.scheme == "file" and (beside / "pyproject.toml").exists():
+        return f"pip install {beside}"
+    wheel = f"karpenter_local-{__version__}-py3-none-any.whl"
+    return f"pip install {wheel}, the wheel of the same release, or packages/karpenter-local of a checkout"
 
 
 @click.group(
