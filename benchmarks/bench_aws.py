@@ -25,11 +25,11 @@ from karpenter.api.ec2nodeclass_status import CapacityReservation
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClassReference, NodeRequirement
 from karpenter.api.wire import convert
-from karpenter.cloud.aws.instancetype.instancetype import Traits, sold_type
+from karpenter.cloud.aws.instancetype.instancetype import Traits, instance_type_info
 from karpenter.cloud.aws.operator import assemble
 from karpenter.cloud.aws.options import read_settings
-from karpenter.cloud.aws.sdk import LIMITS, READING, Aws
-from karpenter.cloud.aws.unavailableofferings import Place
+from karpenter.cloud.aws.sdk import LIMITS, READ_LIMIT, AwsApi
+from karpenter.cloud.aws.unavailableofferings import OfferingKey
 from karpenter.cloud.catalogs.ec2 import refresh
 from karpenter.cloud.catalogs.ec2.data import usable
 from karpenter_local.aws.estate import DISCOVERY
@@ -42,7 +42,7 @@ from karpenter_local.virtual import VirtualClock, run_virtual
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.cloud.aws.instancetype.instancetype import SoldType
+    from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo
     from karpenter.cloud.aws.operator import Assembled
 
 MACHINES: Final = 500
@@ -62,7 +62,7 @@ def suite() -> Table:
     return Table("aws", ("what", "amount", "cost", "memory"), rows, notes)
 
 
-class _Recorded(Aws):
+class _Recorded(AwsApi):
     """Asks AWS, and notes when each call was sent, in virtual time."""
 
     def __init__(self, clients: Any, clock: VirtualClock) -> None:
@@ -84,7 +84,7 @@ def _catalogue(server: EmbeddedAws) -> Iterator[tuple[str, ...]]:
 
 
 async def _catalogue_of(site: Site, records: list[Any]) -> list[tuple[str, ...]]:
-    aws = Aws(site.clients)
+    aws = AwsApi(site.clients)
     made = _assembled(aws, VirtualClock())
     await made.shop.refresh()
     await made.prices.refresh_spot(NOW)
@@ -99,7 +99,7 @@ async def _catalogue_of(site: Site, records: list[Any]) -> list[tuple[str, ...]]
         return catalogs.catalog(traits, node_class="default")
 
     def learn() -> bool:
-        found = {each.name: each for each in map(sold_type, records)}
+        found = {each.name: each for each in map(instance_type_info, records)}
         return found == shop.types
 
     built = measure(build, rounds=3)
@@ -133,7 +133,7 @@ def _held(build: Any) -> int:
 
 def _sold_out(made: Assembled, traits: Traits) -> object:
 
-    made.unavailable.mark([Place("m5.large", "us-west-2a", "spot")])
+    made.unavailable.mark([OfferingKey("m5.large", "us-west-2a", "spot")])
     made.provider.parts.catalogs.catalog(traits, node_class="default")
     made.unavailable._until.clear()  # noqa: SLF001  as if three minutes had passed
     return made.provider.parts.catalogs.catalog(traits, node_class="default")
@@ -151,7 +151,7 @@ def _traits(types: Any) -> Traits:
 
 
 def _reservations(types: Any) -> Iterator[CapacityReservation]:
-    kind: SoldType
+    kind: InstanceTypeInfo
     for number, kind in enumerate(types):
         for zone in _ZONES:
             yield CapacityReservation(
@@ -163,7 +163,7 @@ def _reservations(types: Any) -> Iterator[CapacityReservation]:
             )
 
 
-def _assembled(aws: Aws, clock: VirtualClock, objects: ObjectsInMemory | None = None) -> Assembled:
+def _assembled(aws: AwsApi, clock: VirtualClock, objects: ObjectsInMemory | None = None) -> Assembled:
     return assemble(
         aws,
         read_settings(CLUSTER, {"KUBERNETES_VERSION": "1.33", "DISABLE_DRY_RUN": "true"}),
@@ -214,7 +214,7 @@ def _over(sent: list[tuple[str, float]]) -> int:
     left: dict[tuple[float, float], tuple[float, float]] = {}
     over = 0
     for name, at in sorted(sent, key=lambda each: each[1]):
-        rate, burst = LIMITS.get(name, READING)
+        rate, burst = LIMITS.get(name, READ_LIMIT)
         tokens, since = left.get((rate, burst), (burst, at))
         tokens = min(burst, tokens + (at - since) * rate)
         over += int(tokens < 1)

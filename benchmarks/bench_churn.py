@@ -27,7 +27,7 @@ from benchmarks.table import Table, count, seconds
 from benchmarks.workloads.fleets import loose
 from benchmarks.workloads.sun import DAY, EVERY, NIGHT, SHIFT, market, script
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from karpenter.core.scheduling.build.build import Policy, take_in
+from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.view import view_of
@@ -227,7 +227,9 @@ class _Life:
         going = [pod for pod in world.mirror.pods.values() if pod.metadata.deletion_timestamp is None]
         alone = view_of([*world.mirror.pools.values(), *map(loose, going)])
         options = Options(packing="price")
-        intake = take_in(alone, world.catalog, now=world.clock.now(), options=options, policy=Policy())
+        intake = build_problem(
+            alone, world.catalog, now=world.clock.now(), options=options, policy=SchedulingPolicy()
+        )
         self._above.append(self._bill() / solve(intake.problem).cost.hourly - 1)
         self._aside += time.process_time() - begun
 

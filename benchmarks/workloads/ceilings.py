@@ -22,10 +22,10 @@ from benchmarks.workloads.fleets import NOW, market
 from karpenter.core.disruption.candidates import survey
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.simulate import Simulator
-from karpenter.core.scheduling.build.build import Policy
-from karpenter.core.scheduling.encode.encode import Encoded
-from karpenter.core.scheduling.pack.scheduler import Run
-from karpenter.core.scheduling.price.bound import item_of, values
+from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.encode.encode import EncodedProblem
+from karpenter.core.scheduling.pack.scheduler import Scheduler
+from karpenter.core.scheduling.price.bound import dual_values, item_of
 from karpenter.core.scheduling.price.market import market as market_of
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.pdb import Guards
@@ -107,9 +107,9 @@ def _ground(view: ClusterView) -> Ground:
         movable=movable,
         quiet=frozenset(),
         options=Options(),
-        policy=Policy(),
+        policy=SchedulingPolicy(),
     )
-    run = Run(Encoded(simulator.as_it_is()))
+    run = Scheduler(EncodedProblem(simulator.as_it_is()))
     at = {node.name: number for number, node in enumerate(run.problem.nodes)}
     homes = {pod.key: at[each.name] for each in movable for pod in each.movable}
     items = {each.number: item_of(run, run.wishes[each.number]) for each in run.encoded.classes}
@@ -246,7 +246,7 @@ def _least(ground: Ground, worth: Worth) -> NDArray[np.float64]:
     for hole, most in zip(worth.hole, ground.roomiest, strict=True):
         least = np.minimum(least, np.where((ground.want <= most).all(axis=1), ground.want @ hole, np.inf))
     scale = ground.bought.room.max(axis=0) / np.maximum(ground.room.max(axis=0), 1e-300)
-    others = np.unique(np.concatenate([unit, values(ground.bought).unit * scale]), axis=0)
+    others = np.unique(np.concatenate([unit, dual_values(ground.bought).unit * scale]), axis=0)
     for number in np.flatnonzero(~priced):
         fits, known = ground.bought.fits[number], np.where(np.isfinite(least), least, _NO_LIMIT)
         spent_on = others @ ground.room[number]

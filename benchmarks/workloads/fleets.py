@@ -41,7 +41,7 @@ from karpenter.api.pod import (
 )
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.core.model.resources import render_resources
-from karpenter.core.scheduling.build.build import Policy, take_in
+from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.view import view_of
@@ -70,12 +70,12 @@ def fleet(machines: int, *, seed: int, gone: float, budget: str = "10%") -> Clus
     rng = random.Random(seed)  # noqa: S311  workloads, not secrets
     pool = _pool_of(budget)
     pods = _pods_of(machines * 31, rng)
-    intake = take_in(
+    intake = build_problem(
         view_of([pool, *pods]),
         market(),
         now=NOW,
         options=Options(packing="greedy", prove=False),
-        policy=Policy(),
+        policy=SchedulingPolicy(),
     )
     by_key = {pod.key: pod for pod in pods}
     objects: list[Resource] = [pool]

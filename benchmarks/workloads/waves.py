@@ -17,15 +17,15 @@ import msgspec
 from benchmarks.workloads.fleets import NOW, carried_out, loose, market
 from karpenter.core.disruption.churn import Payback
 from karpenter.core.disruption.cost import price_of
-from karpenter.core.disruption.disrupt import Rules, propose
-from karpenter.core.scheduling.build.build import Policy, take_in
+from karpenter.core.disruption.disrupt import DisruptionSettings, propose
+from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.statenode import state_nodes
 from karpenter.core.state.view import view_of
 
 if TYPE_CHECKING:
-    from karpenter.core.disruption.command import Verdict
+    from karpenter.core.disruption.command import DisruptionDecision
     from karpenter.core.state.view import ClusterView
 
 
@@ -67,15 +67,17 @@ class Campaign(NamedTuple):
         return before[1]
 
 
-def _rules_of(strategy: str) -> Rules:
+def _rules_of(strategy: str) -> DisruptionSettings:
     """Return the rules of a strategy; the classic one does not ask what moving costs."""
     payback = Payback(within=timedelta()) if strategy == "classic" else Payback()
-    return msgspec.structs.replace(Rules(), strategy=strategy, payback=payback, explain=0)
+    return msgspec.structs.replace(DisruptionSettings(), strategy=strategy, payback=payback, explain=0)
 
 
-def look(view: ClusterView, strategy: str) -> Verdict:
+def look(view: ClusterView, strategy: str) -> DisruptionDecision:
     """Return what one pass of a strategy decides."""
-    return propose(view, market(), now=NOW, options=Options(), policy=Policy(), rules=_rules_of(strategy))
+    return propose(
+        view, market(), now=NOW, options=Options(), policy=SchedulingPolicy(), rules=_rules_of(strategy)
+    )
 
 
 def campaign(view: ClusterView, strategy: str, *, patience: float) -> Campaign:
@@ -105,5 +107,7 @@ def bill(view: ClusterView) -> float:
 def least(view: ClusterView) -> float:
     """Return the least that any machines for the pods of a cluster could cost."""
     alone = view_of([*view.pools.values(), *map(loose, view.pods.values())])
-    intake = take_in(alone, market(), now=NOW, options=Options(packing="greedy"), policy=Policy())
+    intake = build_problem(
+        alone, market(), now=NOW, options=Options(packing="greedy"), policy=SchedulingPolicy()
+    )
     return solve(intake.problem).cost.lower_bound

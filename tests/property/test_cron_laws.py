@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karpenter.base.cron import CronError, parse_cron
-from karpenter.core.disruption.budgets import Window
+from karpenter.core.disruption.budgets import BudgetWindow
 
 if TYPE_CHECKING:
     from karpenter.base.cron import Schedule
@@ -90,7 +90,7 @@ def test_windows_are_half_open(text: str, duration: timedelta, offset: timedelta
     now = START + offset
     begun = [hit for hit in hits_between(schedule, now - timedelta(days=3), now) if now - hit < duration]
 
-    assert Window(schedule, duration).is_open(now) == bool(begun)
+    assert BudgetWindow(schedule, duration).is_open(now) == bool(begun)
 
 
 def hits_between(schedule: Schedule, start: datetime, end: datetime) -> list[datetime]:

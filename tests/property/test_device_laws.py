@@ -20,23 +20,29 @@ from karpenter.api.labels import ZONE
 from karpenter.api.wire import convert
 from karpenter.base.quantity import parse_quantity
 from karpenter.core.model.catalog import DeviceTemplates
-from karpenter.core.scheduling.decode import Outcome
-from karpenter.core.scheduling.dynamicresources.allocationtracker import Before, Ledger
-from karpenter.core.scheduling.dynamicresources.pool import Published, Stock, published_pools
+from karpenter.core.scheduling.decode import DecodedPlan
+from karpenter.core.scheduling.dynamicresources.allocationtracker import AllocationTracker, PriorAllocations
+from karpenter.core.scheduling.dynamicresources.pool import CandidateDevices, PublishedPools, published_pools
 from karpenter.core.scheduling.dynamicresources.request import compile_claim
-from karpenter.core.scheduling.dynamicresources.search import Search, Steps, Wish
-from karpenter.core.scheduling.dynamicresources.selectors import Matcher
-from karpenter.core.scheduling.dynamicresources.types import Claim, DeviceId, Devices, Needs, NodePlace
+from karpenter.core.scheduling.dynamicresources.search import DeviceSearch, PendingClaim, StepBudget
+from karpenter.core.scheduling.dynamicresources.selectors import SelectorMatcher
+from karpenter.core.scheduling.dynamicresources.types import (
+    DeviceId,
+    DynamicResources,
+    NodeTarget,
+    PodClaim,
+    PodClaims,
+)
 from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import instance_type, node, offerings, pod, pool, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.core.scheduling.dynamicresources.allocationtracker import Grant
-    from karpenter.core.scheduling.dynamicresources.search import Found
-    from karpenter.core.scheduling.dynamicresources.types import Device, PoolId
-    from karpenter.core.scheduling.pack.scheduler import Run
+    from karpenter.core.scheduling.dynamicresources.allocationtracker import DeviceAllocation
+    from karpenter.core.scheduling.dynamicresources.search import FoundDevices
+    from karpenter.core.scheduling.dynamicresources.types import DeviceInfo, PoolId
+    from karpenter.core.scheduling.pack.scheduler import Scheduler
     from karpenter.core.scheduling.problem import Problem
 
 DRIVER = "gpu.example.com"
@@ -110,7 +116,7 @@ def claims(draw: st.DrawFn) -> DeviceClaim:
     return convert(plain, DeviceClaim)
 
 
-Piece: TypeAlias = "tuple[int | None, Device]"
+Piece: TypeAlias = "tuple[int | None, DeviceInfo]"
 """A device, and the bin that brings it along."""
 
 Taken: TypeAlias = list[tuple[int, str, str, str]]
@@ -207,18 +213,22 @@ class Obvious:
         return True
 
 
-def quick(spec: ResourceSliceSpec, taken: frozenset[str], wanted: list[DeviceClaim]) -> Found | None:
+def quick(spec: ResourceSliceSpec, taken: frozenset[str], wanted: list[DeviceClaim]) -> FoundDevices | None:
     """Return what the real search finds."""
-    published = Published(published_pools([spec]))
-    stock = Stock(Matcher(), published, [device for each in published.sound for device in each.devices])
-    before = Before(exclusive=frozenset(DeviceId(DRIVER, "pool", name) for name in taken))
+    published = PublishedPools(published_pools([spec]))
+    stock = CandidateDevices(
+        SelectorMatcher(), published, [device for each in published.sound for device in each.devices]
+    )
+    before = PriorAllocations(exclusive=frozenset(DeviceId(DRIVER, "pool", name) for name in taken))
     drawn: Counter[tuple[PoolId, str, str]] = Counter()
     for device in (device for each in published.sound for device in each.devices if device.id.name in taken):
         for draw in device.draws:
             drawn[device.id.pool_id, draw.counter_set, draw.counter] += draw.amount
-    wishes = [Wish(str(n), str(n), compile_claim(each, CLASSES)) for n, each in enumerate(wanted)]
-    place = NodePlace(node("n1").existing)
-    return Search(stock, Ledger(before, drawn), 0, 0, Steps(10**6)).run(place, [], wishes)
+    wishes = [PendingClaim(str(n), str(n), compile_claim(each, CLASSES)) for n, each in enumerate(wanted)]
+    place = NodeTarget(node("n1").existing)
+    return DeviceSearch(stock, AllocationTracker(before, drawn), 0, 0, StepBudget(10**6)).run(
+        place, [], wishes
+    )
 
 
 @FEW
@@ -276,27 +286,27 @@ def questions(draw: st.DrawFn) -> Problem:
         )
         for n in range(draw(st.integers(1, 6)))
     ]
-    common = Claim(key="default/ours", name="ours", devices=draw(claims()))
+    common = PodClaim(key="default/ours", name="ours", devices=draw(claims()))
     needs = {}
     for each in pods:
         own = [
-            Claim(key=f"{each.key}-{n}", name=str(n), own=True, devices=draw(claims()))
+            PodClaim(key=f"{each.key}-{n}", name=str(n), own=True, devices=draw(claims()))
             for n in range(draw(st.integers(0, 2)))
         ]
         mine = (*own, *([common] if draw(st.integers(0, 3)) == 0 else []))
         if mine:
-            needs[each.key] = Needs(tuple(mine))
+            needs[each.key] = PodClaims(tuple(mine))
     question = problem(
         pods, pools=[pool("default", *types)], nodes=[node("n1")] if draw(st.booleans()) else []
     )
-    stated = Devices(needs=needs, classes=CLASSES, slices=tuple(far))
+    stated = DynamicResources(needs=needs, classes=CLASSES, slices=tuple(far))
     return msgspec.structs.replace(question, devices=stated)
 
 
-def promised(run: Run, choice: st.DataObject) -> dict[int, list[Grant]]:
+def promised(run: Scheduler, choice: st.DataObject) -> dict[int, list[DeviceAllocation]]:
     """Return the devices of every bin, once each bin has become one of the things that it still can."""
-    ledger = run.devices._ledger if run.devices is not None else Ledger(Before(), {})
-    found: dict[int, list[Grant]] = {}
+    ledger = run.devices._ledger if run.devices is not None else AllocationTracker(PriorAllocations(), {})
+    found: dict[int, list[DeviceAllocation]] = {}
     becomes: dict[int, int] = {}
     for seat in ledger.seats.values():
         if seat.bin not in becomes:
@@ -327,7 +337,7 @@ def test_no_plan_promises_what_is_not_there(question: Problem, choice: st.DataOb
     assert all(amount <= run_budgets(run)[number] for (_, number), amount in power.items())
 
 
-def all_slices(run: Run) -> list[ResourceSliceSpec]:
+def all_slices(run: Scheduler) -> list[ResourceSliceSpec]:
     """Return what is published, and what machines bring along."""
     stated = run.problem.devices
     found = list(stated.slices) if stated is not None else []
@@ -336,7 +346,7 @@ def all_slices(run: Run) -> list[ResourceSliceSpec]:
     return found
 
 
-def budget_of(run: Run, device: Device) -> int:
+def budget_of(run: Scheduler, device: DeviceInfo) -> int:
     """Return the number of the slice that a device is from."""
     return next(
         number
@@ -345,7 +355,7 @@ def budget_of(run: Run, device: Device) -> int:
     )
 
 
-def run_budgets(run: Run) -> list[int]:
+def run_budgets(run: Scheduler) -> list[int]:
     """Return what the devices of each slice may draw together."""
     return [nanos(each.shared_counters[0].counters["power"].value) for each in all_slices(run)]
 
@@ -356,7 +366,7 @@ def test_every_claim_is_served_where_its_pod_is(question: Problem) -> None:
     """A placed pod has every claim served, on its own bin or within its reach, on offerings that are sold."""
     run, _ = search(question)
     stated = run.problem.devices
-    ledger = run.devices._ledger if run.devices is not None else Ledger(Before(), {})
+    ledger = run.devices._ledger if run.devices is not None else AllocationTracker(PriorAllocations(), {})
     dealt: Counter[int] = Counter()
     for move in run.moves:
         for member in move.wish.of.pods[dealt[move.wish.of.number] : dealt[move.wish.of.number] + move.many]:
@@ -365,4 +375,4 @@ def test_every_claim_is_served_where_its_pod_is(question: Problem) -> None:
                 seat = ledger.seats[claim.key]
                 assert seat.bin == move.bin or not seat.stays
         dealt[move.wish.of.number] += move.many
-    assert len(Outcome(run).new_nodes) == run.claims.count
+    assert len(DecodedPlan(run).new_nodes) == run.claims.count

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karpenter.core.scheduling.pack.topologygroup import level
+from karpenter.core.scheduling.pack.topologygroup import distribute_evenly
 
 
 def one_at_a_time(held: list[int], most: list[int], count: int) -> list[int]:
@@ -28,4 +28,6 @@ def test_levelling_is_handing_out_one_at_a_time(places: list[tuple[int, int]], c
     """The closed form gives everyone exactly what the loop gives them."""
     held, most = [h for h, _ in places], [m for _, m in places]
 
-    assert level(np.array(held), np.array(most), count).tolist() == one_at_a_time(held, most, count)
+    assert distribute_evenly(np.array(held), np.array(most), count).tolist() == one_at_a_time(
+        held, most, count
+    )

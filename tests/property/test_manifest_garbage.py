@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from karpenter.api.manifests import documents, documents_or_refusals, read_object
 from karpenter.api.pod import TopologySpreadConstraint
 from karpenter.api.wire import InvalidObject
-from karpenter.core.scheduling.build.build import Policy, take_in
+from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options, Problem
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.apps import expand
@@ -22,10 +22,10 @@ from tests.unit.core.scheduling.build.catalogue import CATALOG
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
-    from karpenter.core.scheduling.build.build import Intake
+    from karpenter.core.scheduling.build.build import BuiltProblem
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-EVERYTHING = Policy(
+EVERYTHING = SchedulingPolicy(
     overlays=True,
     buffers=True,
     ignore_device_claims=False,
@@ -78,10 +78,10 @@ def read(plain: list[dict[str, Any]]) -> list[Resource]:
     return found
 
 
-def taken(objects: list[Resource]) -> Intake:
+def taken(objects: list[Resource]) -> BuiltProblem:
     """Return the problem of a cluster that consists of these objects."""
     view = view_of(expand(objects))
-    return take_in(view, CATALOG, now=NOON, options=Options(), policy=EVERYTHING)
+    return build_problem(view, CATALOG, now=NOON, options=Options(), policy=EVERYTHING)
 
 
 @settings(deadline=None)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.core.scheduling.price.bound import EQUAL_VALUES, LINEAR_PROGRAM, values
+from karpenter.core.scheduling.price.bound import EQUAL_VALUES, LINEAR_PROGRAM, dual_values
 from karpenter.core.scheduling.price.market import market
 from karpenter.core.scheduling.price.patterns import pack_by_price
 from tests.property.markets import GIB, Machine, demands, least_cost, loads
@@ -50,7 +50,7 @@ def test_what_is_left_out_of_a_market_is_never_needed(demand: Demand) -> None:
 @given(demands())
 def test_no_purchase_is_cheaper_than_the_bound(demand: Demand) -> None:
     """Whatever is bought for a demand costs at least the bound."""
-    found = values(market_of(demand))
+    found = dual_values(market_of(demand))
 
     assert found.method == LINEAR_PROGRAM
     assert found.bound <= least_cost(demand, demand.machines()) + 1e-9
@@ -61,7 +61,7 @@ def test_no_purchase_is_cheaper_than_the_bound(demand: Demand) -> None:
 def test_without_the_library_the_bound_holds_too(demand: Demand) -> None:
     """Values that are equal for all machines prove a bound as well, if not a better one."""
     with patch.dict(sys.modules, {"highspy": None}):
-        found = values(market_of(demand))
+        found = dual_values(market_of(demand))
 
     assert found.method == EQUAL_VALUES
     assert found.bound <= least_cost(demand, demand.machines()) + 1e-9
@@ -76,7 +76,7 @@ def test_the_bound_holds_however_well_free_room_is_used(
     free = (room[0] * 1000, room[1] * GIB)
     hidden = {"highspy": None} if without_library else {}
     with patch.dict(sys.modules, hidden):
-        found = values(market_of(demand), np.array(free, np.float64))
+        found = dual_values(market_of(demand), np.array(free, np.float64))
 
     served = [tuple(0 for _ in demand.counts), *loads(demand, free, demand.counts)]
     cheapest = min(
@@ -90,7 +90,7 @@ def test_the_bound_holds_however_well_free_room_is_used(
 @given(demands())
 def test_values_never_exceed_prices(demand: Demand) -> None:
     """No machine is worth more than it costs, and no pod more than any machine makes it cost."""
-    found, ours = values(market_of(demand)), market_of(demand)
+    found, ours = dual_values(market_of(demand)), market_of(demand)
 
     assert ((found.unit * ours.room).sum(axis=1) <= ours.price * (1 + 1e-9)).all()
     for machine, item in product(range(len(ours.price)), range(len(ours.count))):
@@ -103,7 +103,7 @@ def test_values_never_exceed_prices(demand: Demand) -> None:
 def test_packings_by_price_serve_everything(demand: Demand, seed: int) -> None:
     """A packing holds every pod once, on machines that may and can hold them, for no less than the least."""
     ours = market_of(demand)
-    proof = values(ours)
+    proof = dual_values(ours)
 
     packed = pack_by_price(ours, proof, rounds=10, seed=seed)
 
@@ -121,7 +121,7 @@ def test_packings_by_price_serve_everything(demand: Demand, seed: int) -> None:
 def test_packings_are_deterministic(demand: Demand, seed: int) -> None:
     """The same market, values and seed give the same packing."""
     ours = market_of(demand)
-    proof = values(ours)
+    proof = dual_values(ours)
 
     one, other = (pack_by_price(ours, proof, rounds=10, seed=seed) for _ in range(2))
 
@@ -134,7 +134,7 @@ def test_packings_are_deterministic(demand: Demand, seed: int) -> None:
 def test_improving_never_costs_more(demand: Demand) -> None:
     """More rounds of improvement only ever save."""
     ours = market_of(demand)
-    proof = values(ours)
+    proof = dual_values(ours)
 
     none, some = (pack_by_price(ours, proof, rounds=rounds, seed=1) for rounds in (0, 20))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from karpenter.api.pod import Container, ContainerPort, Pod, PodSpec
-from karpenter.core.model.hostportusage import HostPort, first_clash, host_ports
+from karpenter.core.model.hostportusage import HostPort, first_conflict, host_ports
 
 
 def pod(*ports: ContainerPort, init: tuple[ContainerPort, ...] = (), host_network: bool = False) -> Pod:
@@ -89,12 +89,12 @@ def test_first_clash_names_both_sides() -> None:
     """A refusal can say which port is wanted and which one is in the way."""
     taken = HostPort(80, "TCP", "10.0.0.1")
 
-    assert first_clash([HostPort(79), HostPort(80)], iter([HostPort(81), taken])) == (HostPort(80), taken)
+    assert first_conflict([HostPort(79), HostPort(80)], iter([HostPort(81), taken])) == (HostPort(80), taken)
 
 
 def test_no_clash() -> None:
     """Ports that share nothing do not clash."""
-    assert first_clash([HostPort(79)], [HostPort(80)]) is None
+    assert first_conflict([HostPort(79)], [HostPort(80)]) is None
 
 
 @pytest.mark.parametrize(

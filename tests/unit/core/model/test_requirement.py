@@ -9,7 +9,7 @@ from karpenter.core.model.requirement import (
     MAX_INT,
     Requirement,
     RequirementError,
-    Term,
+    RequirementTerm,
     integer,
     requirement,
     within,
@@ -331,7 +331,7 @@ def test_sample(held: Requirement, expected: str) -> None:
 )
 def test_terms(held: Requirement, expected: list[tuple[str, tuple[str, ...]]]) -> None:
     """In API form a requirement is one entry, or several that mean it together."""
-    assert held.terms() == tuple(Term("k", operator, values) for operator, values in expected)
+    assert held.terms() == tuple(RequirementTerm("k", operator, values) for operator, values in expected)
 
 
 def test_terms_carry_min_values() -> None:

@@ -9,7 +9,7 @@ import pytest
 from karpenter.api import labels
 from karpenter.api.nodeclaim import NodeRequirement
 from karpenter.api.pod import NodeSelectorRequirement
-from karpenter.core.model.requirement import RequirementError, Term, requirement
+from karpenter.core.model.requirement import RequirementError, RequirementTerm, requirement
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Incompatible, Requirements
 
 if TYPE_CHECKING:
@@ -215,10 +215,10 @@ def test_two_bounds_become_two_entries() -> None:
     found = Requirements.of([*on_both("Gt", "1"), *on_both("Lt", "5")])
 
     assert found.terms() == (
-        Term("a", "Gte", ("2",)),
-        Term("a", "Lte", ("4",)),
-        Term("b", "Gte", ("2",)),
-        Term("b", "Lte", ("4",)),
+        RequirementTerm("a", "Gte", ("2",)),
+        RequirementTerm("a", "Lte", ("4",)),
+        RequirementTerm("b", "Gte", ("2",)),
+        RequirementTerm("b", "Lte", ("4",)),
     )
 
 

@@ -17,6 +17,7 @@ from karpenter.base.quantity import QuantityError
 from karpenter.core.model.resources import (
     add,
     fits,
+    human_amount,
     maximum,
     merge,
     parse_resources,
@@ -24,7 +25,6 @@ from karpenter.core.model.resources import (
     pod_requests,
     render_resources,
     subtract,
-    tell_amount,
 )
 
 GI = 2**30
@@ -345,4 +345,4 @@ def test_a_bad_request_names_its_container() -> None:
 )
 def test_people_read_short_amounts(name: str, amount: int, told: str) -> None:
     """Cores have decimals, bytes come in the largest unit and are cut, never rounded up."""
-    assert tell_amount(name, amount) == told
+    assert human_amount(name, amount) == told

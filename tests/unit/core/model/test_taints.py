@@ -8,7 +8,7 @@ from karpenter.api.node import Taint
 from karpenter.api.pod import Toleration
 from karpenter.core.model.taints import (
     first_untolerated,
-    is_passing,
+    is_ephemeral,
     merge,
     tolerates,
     tolerates_taint,
@@ -109,7 +109,7 @@ def test_first_untolerated(
 )
 def test_passing_taints(key: str, effect: str, expected: bool) -> None:
     """A new node carries some taints only until it is up."""
-    assert is_passing(Taint(key=key, effect=effect, value="whatever")) is expected
+    assert is_ephemeral(Taint(key=key, effect=effect, value="whatever")) is expected
 
 
 def test_merge_keeps_the_first_of_each_key_and_effect() -> None:

@@ -20,7 +20,7 @@ from karpenter.api.labels import (
     SPOT,
     ZONE,
 )
-from karpenter.core.scheduling.decode import ClaimFitting, Outcome, hourly
+from karpenter.core.scheduling.decode import ClaimInstanceTypeOptions, DecodedPlan, hourly
 from karpenter.core.scheduling.problem import MAX_INSTANCE_TYPES, Options
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
@@ -53,7 +53,7 @@ LARGE = instance_type("large", cpu=8, memory=16, price=0.40)
 
 def only_node(given: Problem) -> NewNode:
     """Return the one machine that is bought for a problem."""
-    (new,) = Outcome(runs.placed(given)).new_nodes
+    (new,) = DecodedPlan(runs.placed(given)).new_nodes
     return new
 
 
@@ -100,7 +100,9 @@ def test_names_are_numbered_per_pool() -> None:
     apart = replicas(pod("a", app="a", apart=[company(HOSTNAME, app="a")]), 2)
     other = pod("b", cpu="50m", tolerations=[], on={NODEPOOL: "q"})
 
-    found = Outcome(runs.placed(problem(apart, other, pools=[pool("p", SMALL), pool("q", SMALL)]))).new_nodes
+    found = DecodedPlan(
+        runs.placed(problem(apart, other, pools=[pool("p", SMALL), pool("q", SMALL)]))
+    ).new_nodes
 
     assert [new.name for new in found] == ["p-1", "p-2", "q-1"]
     assert [new.pods for new in found] == [("default/a-000",), ("default/a-001",), ("default/b",)]
@@ -157,7 +159,7 @@ def test_a_host_name_is_never_promised() -> None:
     """No claim carries the name of a node, neither as a label nor as a requirement."""
     run = runs.placed(problem(pod("a"), pools=[pool("p", SMALL, requires=[only(HOSTNAME, "h")])]))
 
-    (new,) = Outcome(run).new_nodes
+    (new,) = DecodedPlan(run).new_nodes
 
     assert HOSTNAME not in new.labels
     assert HOSTNAME not in new.requirements
@@ -185,7 +187,7 @@ def test_only_the_reservations_of_what_is_named_are_asked_for() -> None:
     ]
     apart = replicas(pod("x", app="x", apart=[company(HOSTNAME, app="x")]), 2)
 
-    found = Outcome(runs.placed(problem(apart, pools=[pool("p", *kinds, limits={"cpu": "9"})]))).new_nodes
+    found = DecodedPlan(runs.placed(problem(apart, pools=[pool("p", *kinds, limits={"cpu": "9"})]))).new_nodes
 
     assert [new.instance_types for new in found] == [("a",), ("a",)]
     assert [sorted(new.requirements[RESERVATION].values) for new in found] == [["r1"], ["r1"]]
@@ -263,7 +265,7 @@ def test_capacity_types_are_those_of_the_types_that_are_named() -> None:
 def test_a_fitting_can_be_narrowed() -> None:
     """What a claim could be bought as can be looked at with fewer offerings, leaving the first as it was."""
     run = runs.placed(problem(pod("a"), pools=[pool("p", SMALL, LARGE)]))
-    fitting = ClaimFitting(run, 0)
+    fitting = ClaimInstanceTypeOptions(run, 0)
 
     assert fitting.narrowed(0b111111 << 6).type_names() == ("large",)
     assert fitting.type_names() == ("small", "large")
@@ -275,9 +277,9 @@ def test_placed_pods_are_told_by_node() -> None:
     """Nodes that take nobody are left out."""
     run = runs.placed(problem(pod("a"), nodes=[node("n1", free={"cpu": "0"}), node("n2")]))
 
-    assert Outcome(run).placed == {"n2": ("default/a",)}
+    assert DecodedPlan(run).placed == {"n2": ("default/a",)}
     assert hourly(run) == 0.0
-    assert Outcome(run).new_nodes == ()
+    assert DecodedPlan(run).new_nodes == ()
 
 
 def test_the_price_of_a_run_is_that_of_its_machines() -> None:
@@ -285,7 +287,7 @@ def test_the_price_of_a_run_is_that_of_its_machines() -> None:
     run = runs.placed(problem(replicas(pod("a", cpu="2"), 3), pools=[pool("p", SMALL)]))
 
     assert hourly(run) == pytest.approx(3 * 0.06)
-    assert hourly(run) == pytest.approx(sum(new.purchase.price for new in Outcome(run).new_nodes))
+    assert hourly(run) == pytest.approx(sum(new.purchase.price for new in DecodedPlan(run).new_nodes))
 
 
 def test_claims_of_one_state_are_each_bought_as_what_holds_them() -> None:
@@ -297,7 +299,10 @@ def test_claims_of_one_state_are_each_bought_as_what_holds_them() -> None:
         pools=[pool("p", SMALL, LARGE)],
     )
 
-    assert [new.purchase.instance_type for new in Outcome(runs.placed(given)).new_nodes] == ["large", "small"]
+    assert [new.purchase.instance_type for new in DecodedPlan(runs.placed(given)).new_nodes] == [
+        "large",
+        "small",
+    ]
 
 
 def test_nodes_of_a_plan_are_those_of_its_run() -> None:

@@ -23,9 +23,9 @@ from karpenter.api.labels import (
 from karpenter.api.node import Taint
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.encode.encode import Encoded
+from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.explain import explain
-from karpenter.core.scheduling.pack.scheduler import Run
+from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
@@ -486,7 +486,7 @@ def test_pods_that_were_not_looked_at_are_told_so() -> None:
 
 def test_a_pod_that_could_be_served_has_no_obstacle() -> None:
     """Asked about a pool that could serve a pod, nothing is found."""
-    run = Run(Encoded(problem(pod("x"), pools=[pool("p", SMALL)])))
+    run = Scheduler(EncodedProblem(problem(pod("x"), pools=[pool("p", SMALL)])))
 
     assert explain(run, run.wishes[0][0], run.templates[0]) is None
 

@@ -13,14 +13,13 @@ from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.cluster import Namespace, Service
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.nodepool import NodePool
 from karpenter.api.nodeoverlay import NodeOverlay
-from karpenter.api.pod import TopologySpreadConstraint
-from karpenter.api.pod import Pod, PodTemplate
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod, PodTemplate, TopologySpreadConstraint
 from karpenter.api.wire import convert
 from karpenter.api.workloads import DaemonSet
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.scheduling.build.build import Policy, assemble, take_in
+from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble, build_problem
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.statenode import state_nodes
 from karpenter.core.state.view import view_of
@@ -28,7 +27,7 @@ from tests.unit.core.scheduling.build.catalogue import CATALOG, machine
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
-    from karpenter.core.scheduling.build.build import Intake
+    from karpenter.core.scheduling.build.build import BuiltProblem
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -64,9 +63,13 @@ def claim(name: str) -> NodeClaim:
     return convert(plain, NodeClaim)
 
 
-def taken(*objects: Resource, catalog: Catalog = CATALOG, policy: Policy | None = None) -> Intake:
+def taken(
+    *objects: Resource, catalog: Catalog = CATALOG, policy: SchedulingPolicy | None = None
+) -> BuiltProblem:
     """Return the problem of a cluster that consists of these objects."""
-    return take_in(view_of(objects), catalog, now=NOON, options=Options(), policy=policy or Policy())
+    return build_problem(
+        view_of(objects), catalog, now=NOON, options=Options(), policy=policy or SchedulingPolicy()
+    )
 
 
 def test_pods_to_place() -> None:
@@ -129,7 +132,7 @@ def test_nodes_that_are_assumed_away() -> None:
         nodes=state_nodes(view),
         pods=[view.pods["shop/web"]],
         options=Options(),
-        policy=Policy(),
+        policy=SchedulingPolicy(),
         quiet=frozenset({"node-2"}),
         moved=frozenset({"shop/web"}),
         without=frozenset({"node-1"}),
@@ -169,7 +172,7 @@ def test_default_spread() -> None:
     problem = taken(
         pod("web", meta={"labels": {"app": "web"}}),
         convert(service, Service),
-        policy=Policy(spread_defaults=(default,)),
+        policy=SchedulingPolicy(spread_defaults=(default,)),
     ).problem
 
     assert list(problem.spread_defaults) == ["shop/web"]
@@ -182,7 +185,7 @@ def test_buffers_are_behind_a_gate(gate: bool, expected: int) -> None:
     buffer = convert({"metadata": {"name": "b", "namespace": "shop"}, "spec": spec}, CapacityBuffer)
     template = convert({"metadata": {"name": "t", "namespace": "shop"}}, PodTemplate)
 
-    assert len(taken(buffer, template, policy=Policy(buffers=gate)).problem.pods) == expected
+    assert len(taken(buffer, template, policy=SchedulingPolicy(buffers=gate)).problem.pods) == expected
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,9 @@ def test_buffers_are_behind_a_gate(gate: bool, expected: int) -> None:
 def test_overlays_are_behind_a_gate(gate: bool, expected: set[float]) -> None:
     """Prices are corrected where overlays are on."""
     plain = {"metadata": {"name": "o"}, "spec": {"requirements": [], "price": "3"}}
-    found = taken(pool(), convert(plain, NodeOverlay), policy=Policy(overlays=gate)).problem.pools[0]
+    found = taken(pool(), convert(plain, NodeOverlay), policy=SchedulingPolicy(overlays=gate)).problem.pools[
+        0
+    ]
 
     assert {each.price for kind in found.types for each in kind.offerings} == expected
 
@@ -204,7 +209,7 @@ RESERVED = Catalog(types=(machine("small", capacity_types=(labels.ON_DEMAND, lab
 )
 def test_reserved_capacity_is_behind_a_gate(gate: bool, expected: list[str]) -> None:
     """Reserved offerings are bought where reserved capacity is on."""
-    found = taken(pool(), catalog=RESERVED, policy=Policy(reserved_capacity=gate)).problem.pools[0]
+    found = taken(pool(), catalog=RESERVED, policy=SchedulingPolicy(reserved_capacity=gate)).problem.pools[0]
 
     assert sorted({each.capacity_type for each in found.types[0].offerings}) == expected
 
@@ -271,7 +276,7 @@ def test_what_cannot_be_read_is_left_out_and_named(
     objects: list[Resource], catalog: Catalog, sentence: str
 ) -> None:
     """One bad object never stops the others: it is left out with a sentence."""
-    found = taken(pool(), *objects, catalog=catalog, policy=Policy(overlays=True, buffers=True))
+    found = taken(pool(), *objects, catalog=catalog, policy=SchedulingPolicy(overlays=True, buffers=True))
 
     assert [said[: len(sentence)] for said in found.left_out] == [sentence]
     assert [kind.name for kind in found.problem.pools[0].types] == ["small", "large"]

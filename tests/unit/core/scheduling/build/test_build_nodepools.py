@@ -13,8 +13,8 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.wire import convert
 from karpenter.core.model.requirements import NOTHING_REQUIRED
 from karpenter.core.scheduling.build.amounts import LARGEST
-from karpenter.core.scheduling.build.overlay import Correction
-from karpenter.core.scheduling.build.build import as_pool, survey, usage
+from karpenter.core.scheduling.build.build import as_pool, pool_usage, pools_by_weight
+from karpenter.core.scheduling.build.overlay import ParsedOverlay
 from karpenter.core.state.statenode import StateNode
 from karpenter.core.state.view import NodeClass, view_of
 from tests.unit.core.scheduling.build.catalogue import CATALOG
@@ -59,7 +59,7 @@ def test_order() -> None:
     """The heaviest pool comes first, and of equals the later name."""
     pools = [pool("a"), pool("b", weight=5), pool("c", weight=5), pool("d")]
 
-    assert [state.pool.name for state in survey(view_of(pools))] == ["c", "b", "d", "a"]
+    assert [state.pool.name for state in pools_by_weight(view_of(pools))] == ["c", "b", "d", "a"]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_order() -> None:
 )
 def test_obstacles(found: NodePool, classes: list[NodeClass], sentence: str) -> None:
     """A pool launches nodes unless something keeps it from doing so, which it can say."""
-    (state,) = survey(view_of([found], classes))
+    (state,) = pools_by_weight(view_of([found], classes))
 
     assert bool(state.obstacle) is bool(sentence)
     assert state.obstacle.startswith(sentence)
@@ -179,7 +179,7 @@ def test_limits(limits: dict[str, str], used: dict[str, int], expected: dict[str
 
 def test_corrections_apply() -> None:
     """Overlays change what a pool is offered, and the changes are marked."""
-    found = as_pool(pool(), CATALOG, {}, [Correction("o", 0, NOTHING_REQUIRED, "3")])
+    found = as_pool(pool(), CATALOG, {}, [ParsedOverlay("o", 0, NOTHING_REQUIRED, "3")])
 
     assert ({o.price for kind in found.types for o in kind.offerings}, found.overlaid) == (
         {3.0},
@@ -204,4 +204,4 @@ def test_usage() -> None:
     )
     nodes = [machine("a"), machine("b"), machine("c", "other"), machine("d", **GONE), theirs]
 
-    assert usage(nodes) == {"default": {"cpu": 8000, "nodes": 2}, "other": {"cpu": 4000, "nodes": 1}}
+    assert pool_usage(nodes) == {"default": {"cpu": 8000, "nodes": 2}, "other": {"cpu": 4000, "nodes": 1}}

@@ -14,8 +14,8 @@ from karpenter.api.storage import CSINode, PersistentVolumeClaim, StorageClass
 from karpenter.api.wire import convert
 from karpenter.core.model.hostportusage import HostPort
 from karpenter.core.scheduling.build.amounts import LARGEST
-from karpenter.core.scheduling.build.build import countable, existing
-from karpenter.core.scheduling.encode.nodeclaimtemplate import daemon_of
+from karpenter.core.scheduling.build.build import countable_nodes, existing_nodes
+from karpenter.core.scheduling.encode.nodeclaimtemplate import daemon_pod
 from karpenter.core.state.statenode import StateNode
 from karpenter.core.state.view import view_of
 
@@ -41,7 +41,7 @@ def pod(name: str = "web", cpu: str = "1", **spec: object) -> Pod:
 def test_what_is_left() -> None:
     """Room is what is left beside bound pods and daemons that are still to come."""
     found = StateNode(node=node(cpu="4", pods="10"), pods=(pod(),))
-    (actual,) = existing([found], [daemon_of(pod("agent", "500m"))], view_of([]), frozenset())
+    (actual,) = existing_nodes([found], [daemon_pod(pod("agent", "500m"))], view_of([]), frozenset())
 
     assert (actual.free, actual.ports) == ({"cpu": 2500, "pods": 8}, (HostPort(8080),))
 
@@ -49,8 +49,8 @@ def test_what_is_left() -> None:
 def test_what_is_overdrawn_without_end_can_still_be_counted() -> None:
     """However many daemons are to come, what is left can be held in an array."""
     found = StateNode(node=node(cpu="1"))
-    daemon = daemon_of(pod("agent", f"{LARGEST}m"))
-    (actual,) = existing([found], [daemon, daemon], view_of([]), frozenset())
+    daemon = daemon_pod(pod("agent", f"{LARGEST}m"))
+    (actual,) = existing_nodes([found], [daemon, daemon], view_of([]), frozenset())
 
     assert actual.free == {"cpu": -LARGEST}
 
@@ -63,7 +63,7 @@ def test_the_order_of_nodes() -> None:
         "status": {"providerID": "x"},
     }
     nodes = [StateNode(claim=convert(claim, NodeClaim)), StateNode(node=node("c")), StateNode(node=node("b"))]
-    found = existing(nodes, [], view_of([]), frozenset({"b"}))
+    found = existing_nodes(nodes, [], view_of([]), frozenset({"b"}))
 
     assert [(each.name, each.initialized, each.quiet) for each in found] == [
         ("b", True, True),
@@ -88,7 +88,7 @@ def csi(*drivers: dict[str, Any]) -> CSINode:
 )
 def test_volume_limits(found: CSINode, expected: dict[str, int]) -> None:
     """How many volumes a driver can attach is read from the node's drivers."""
-    (actual,) = existing([StateNode(node=node())], [], view_of([found]), frozenset())
+    (actual,) = existing_nodes([StateNode(node=node())], [], view_of([found]), frozenset())
 
     assert actual.volume_limits == expected
 
@@ -108,7 +108,7 @@ def test_attached_volumes() -> None:
         for name, claim in (("a", "one"), ("b", "two"), ("c", "two"))
     ]
     found = StateNode(node=node(), pods=(pod(), *mounted))
-    (actual,) = existing([found], [], view_of([*claims, storage]), frozenset())
+    (actual,) = existing_nodes([found], [], view_of([*claims, storage]), frozenset())
 
     assert actual.volumes == {"d": frozenset({"shop/one", "shop/two"})}
 
@@ -122,7 +122,7 @@ def test_labels_and_taints() -> None:
         },
         Node,
     )
-    (actual,) = existing([StateNode(node=tainted)], [], view_of([]), frozenset())
+    (actual,) = existing_nodes([StateNode(node=tainted)], [], view_of([]), frozenset())
 
     assert (actual.labels, [taint.key for taint in actual.taints]) == (
         {labels.HOSTNAME: "node-1", "team": "web"},
@@ -157,7 +157,7 @@ def test_labels_and_taints() -> None:
 )
 def test_nodes_that_cannot_be_counted(found: StateNode, sentence: str) -> None:
     """A node whose amounts cannot be read or counted takes no pods, and is named."""
-    kept, left_out = countable([StateNode(node=node("good", cpu="4")), found])
+    kept, left_out = countable_nodes([StateNode(node=node("good", cpu="4")), found])
 
     assert [each.name for each in kept] == ["good"]
     assert [said[: len(sentence)] for said in left_out] == [sentence]

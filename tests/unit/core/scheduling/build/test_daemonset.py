@@ -12,8 +12,12 @@ from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
 from karpenter.api.workloads import DaemonSet
 from karpenter.core.scheduling.build.amounts import LARGEST
-from karpenter.core.scheduling.build.daemonset import daemons, expect, still_to_come
-from karpenter.core.scheduling.encode.nodeclaimtemplate import daemon_of
+from karpenter.core.scheduling.build.daemonset import (
+    daemonset_pods,
+    expected_daemons,
+    remaining_daemon_resources,
+)
+from karpenter.core.scheduling.encode.nodeclaimtemplate import daemon_pod
 from karpenter.core.state.statenode import StateNode
 from karpenter.core.state.view import view_of
 
@@ -81,7 +85,7 @@ def cpu(pod: Pod) -> object:
 )
 def test_what_a_daemon_asks_for(pods: list[Pod], expected: str) -> None:
     """A daemon asks for what its newest live pod does, or its template where none runs."""
-    (found,) = daemons(view_of([daemon_set(**asking("1")), *pods]))
+    (found,) = daemonset_pods(view_of([daemon_set(**asking("1")), *pods]))
 
     assert cpu(found) == expected
 
@@ -111,21 +115,21 @@ COMPANY = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
 )
 def test_where_a_daemon_runs(template: dict[str, Any], running: dict[str, Any], expected: list[str]) -> None:
     """The node that a live pod is pinned to is forgotten; the template's node affinity holds."""
-    (found,) = daemons(view_of([daemon_set(**template), live("a", **running)]))
+    (found,) = daemonset_pods(view_of([daemon_set(**template), live("a", **running)]))
 
-    assert [str(each) for each in daemon_of(found).alternatives] == expected
+    assert [str(each) for each in daemon_pod(found).alternatives] == expected
 
 
 def test_a_daemon_is_named_after_its_set() -> None:
     """A daemon on a new node has no name of its own yet, and no node."""
-    (found,) = daemons(view_of([daemon_set(), live("a")]))
+    (found,) = daemonset_pods(view_of([daemon_set(), live("a")]))
 
     assert (found.key, found.spec.node_name, found.metadata.labels) == ("sys/agent", "", {"app": "agent"})
 
 
 def test_company_is_kept() -> None:
     """Only the node affinity of a live pod is replaced."""
-    (found,) = daemons(view_of([daemon_set(), live("a", affinity={**PINNED, **COMPANY})]))
+    (found,) = daemonset_pods(view_of([daemon_set(), live("a", affinity={**PINNED, **COMPANY})]))
 
     assert found.spec.affinity is not None
     assert found.spec.affinity.pod_anti_affinity is not None
@@ -180,7 +184,7 @@ def test_company_is_kept() -> None:
 )
 def test_daemons_that_count(sets: list[DaemonSet], kept: list[str], left_out: list[str]) -> None:
     """A daemon that cannot be read is not counted, and named; the others are."""
-    found = expect(daemons(view_of(sets)), ignore_device_claims=True)
+    found = expected_daemons(daemonset_pods(view_of(sets)), ignore_device_claims=True)
 
     assert [pod.name for pod in found.pods] == kept
     assert len(found.daemons) == len(kept)
@@ -192,7 +196,7 @@ def test_daemons_with_devices(ignored: bool, kept: int) -> None:
     """A daemon that waits for devices never runs where devices are ignored."""
     found = daemon_set(resourceClaims=[{"name": "gpu"}])
 
-    assert len(expect(daemons(view_of([found])), ignore_device_claims=ignored).pods) == kept
+    assert len(expected_daemons(daemonset_pods(view_of([found])), ignore_device_claims=ignored).pods) == kept
 
 
 def node(taints: list[dict[str, str]] | None = None, **own: str) -> Node:
@@ -263,6 +267,8 @@ def test_still_to_come(
     found: dict[str, Any], here: tuple[Pod, ...], where: Node, expected: dict[str, int]
 ) -> None:
     """Daemons that belong on an existing node and are not there yet take room."""
-    expected_here = expect(daemons(view_of([daemon_set(**found)])), ignore_device_claims=True)
+    expected_here = expected_daemons(
+        daemonset_pods(view_of([daemon_set(**found)])), ignore_device_claims=True
+    )
 
-    assert still_to_come(StateNode(node=where, pods=here), expected_here.daemons) == expected
+    assert remaining_daemon_resources(StateNode(node=where, pods=here), expected_here.daemons) == expected

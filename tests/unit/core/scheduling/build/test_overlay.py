@@ -9,14 +9,20 @@ import pytest
 from karpenter.api import labels
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.wire import convert
-from karpenter.core.scheduling.build.overlay import Overlaid, accepted, adjusted, overlay, read
+from karpenter.core.scheduling.build.overlay import (
+    OverlaidTypes,
+    adjusted_price,
+    apply_overlays,
+    parse_overlays,
+    without_conflicts,
+)
 from tests.unit.core.scheduling.build.catalogue import CATALOG, machine
 
 if TYPE_CHECKING:
     from karpenter.core.model.catalog import InstanceType
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.build.overlay import Correction
+    from karpenter.core.scheduling.build.overlay import ParsedOverlay
 
 RULES = CATALOG.label_rules
 GPU = "example.com/gpu"
@@ -29,17 +35,17 @@ def an_overlay(name: str, /, *requirements: tuple[str, str, *tuple[str, ...]], *
     return convert({"metadata": {"name": name}, "spec": {"requirements": wanted, **spec}}, NodeOverlay)
 
 
-def corrections(*overlays: NodeOverlay) -> list[Correction]:
+def corrections(*overlays: NodeOverlay) -> list[ParsedOverlay]:
     """Return overlays as corrections, heaviest first."""
-    return read(overlays, RULES)[0]
+    return parse_overlays(overlays, RULES)[0]
 
 
-def applied(*overlays: NodeOverlay, pool: str = "default", **own: str) -> Overlaid:
+def applied(*overlays: NodeOverlay, pool: str = "default", **own: str) -> OverlaidTypes:
     """Return the catalogue after some overlays."""
-    return overlay(pool, own, CATALOG.types, corrections(*overlays))
+    return apply_overlays(pool, own, CATALOG.types, corrections(*overlays))
 
 
-def prices(found: Overlaid) -> dict[str, list[float]]:
+def prices(found: OverlaidTypes) -> dict[str, list[float]]:
     """Return the prices of every type: on demand and spot in one zone, then in the other."""
     return {kind.name: [each.price for each in kind.offerings] for kind in found.types}
 
@@ -65,7 +71,7 @@ SMALL: tuple[str, str, str] = (labels.INSTANCE_TYPE, "In", "small")
 )
 def test_price_arithmetic(price: float, adjustment: str, expected: float) -> None:
     """A price is replaced, moved by an amount, or moved by a share of itself; never below zero."""
-    assert adjusted(price, adjustment) == pytest.approx(expected)
+    assert adjusted_price(price, adjustment) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +199,7 @@ def test_types_that_no_overlay_is_about_are_not_copied() -> None:
 
 def test_no_overlays() -> None:
     """Without overlays nothing is copied, and nothing is marked."""
-    assert overlay("default", {}, CATALOG.types, []) == Overlaid(CATALOG.types)
+    assert apply_overlays("default", {}, CATALOG.types, []) == OverlaidTypes(CATALOG.types)
 
 
 def test_order() -> None:
@@ -267,7 +273,7 @@ def test_order() -> None:
 )
 def test_conflicts(overlays: list[NodeOverlay], kept: list[str]) -> None:
     """Two overlays of one weight may not correct the same thing; the later is refused whole."""
-    found, refused = accepted(corrections(*overlays), POOLS)
+    found, refused = without_conflicts(corrections(*overlays), POOLS)
 
     assert [each.name for each in found] == kept
     assert sorted(refused) == sorted({each.name for each in overlays} - set(kept))
@@ -275,7 +281,7 @@ def test_conflicts(overlays: list[NodeOverlay], kept: list[str]) -> None:
 
 def test_a_conflict_is_a_sentence() -> None:
     """Whoever is refused learns which overlay was first."""
-    _, refused = accepted(corrections(an_overlay("a", price="1"), an_overlay("b", price="1")), POOLS)
+    _, refused = without_conflicts(corrections(an_overlay("a", price="1"), an_overlay("b", price="1")), POOLS)
 
     assert refused == {"a": "conflicts with NodeOverlay b of the same weight"}
 
@@ -285,7 +291,7 @@ def test_a_conflict_in_one_pool_counts_for_all() -> None:
     pools = {"one": ({}, CATALOG.types), "two": ({"team": "web"}, (machine("small"),))}
     overlays = [an_overlay("a", price="1"), an_overlay("b", ("team", "In", "web"), price="1")]
 
-    assert [each.name for each in accepted(corrections(*overlays), pools)[0]] == ["b"]
+    assert [each.name for each in without_conflicts(corrections(*overlays), pools)[0]] == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -351,7 +357,7 @@ def test_a_conflict_in_one_pool_counts_for_all() -> None:
 )
 def test_overlays_that_cannot_be_read(found: NodeOverlay, sentence: str) -> None:
     """An overlay that makes no sense is refused, and says why; the others are read."""
-    read_ones, refused = read([found, an_overlay("good", price="1")], RULES)
+    read_ones, refused = parse_overlays([found, an_overlay("good", price="1")], RULES)
 
     assert [each.name for each in read_ones] == ["good"]
     assert refused["o"].startswith(sentence)

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api import labels
+from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod, PodStatus
-from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.storage import PersistentVolumeClaim, StorageClass
 from karpenter.api.wire import convert
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.build.pods import evacuated, refusal_of, screen, waiting
+from karpenter.core.scheduling.build.pods import (
+    check_pods,
+    deleting_node_pods,
+    provisionable_pods,
+    refusal_of,
+)
 from karpenter.core.scheduling.problem import PodVolumes
 from karpenter.core.state.pdb import Guards
 from karpenter.core.state.statenode import state_nodes
@@ -265,7 +270,7 @@ def test_rules_of_a_provider_count() -> None:
 
 def test_pods_that_wait() -> None:
     """Pods without a node are looked at; others are not."""
-    assert waiting(view_of([pod("a"), pod("b", nodeName="node-1")])) == (pod("a"),)
+    assert provisionable_pods(view_of([pod("a"), pod("b", nodeName="node-1")])) == (pod("a"),)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +308,7 @@ def test_evacuation(
     ]
     view = view_of(objects)
 
-    assert [each.name for each in evacuated(state_nodes(view), Guards(view), NOON)] == expected
+    assert [each.name for each in deleting_node_pods(state_nodes(view), Guards(view), NOON)] == expected
 
 
 VOLUME: dict[str, Any] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
@@ -337,7 +342,7 @@ def storage(**fields: object) -> StorageClass:
 )
 def test_volumes_of_accepted_pods(storage_class: StorageClass, expected: dict[str, PodVolumes]) -> None:
     """What volumes demand is found out once per pod, and only kept where it is something."""
-    found = screen([pod(**VOLUME)], view_of([CLAIM, storage_class]), RULES, ignore_device_claims=True)
+    found = check_pods([pod(**VOLUME)], view_of([CLAIM, storage_class]), RULES, ignore_device_claims=True)
 
     assert (found.volumes, len(found.accepted)) == (expected, 1)
 
@@ -368,7 +373,7 @@ DEVICES = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
 )
 def test_screening(spec: dict[str, Any], ignored: bool, sentence: str) -> None:
     """A pod that cannot be served is refused with its reason; the others are accepted."""
-    found = screen(
+    found = check_pods(
         [pod("bad", **spec), pod("good")],
         view_of([]),
         RULES,
@@ -387,7 +392,7 @@ def test_pods_of_one_workload_share_their_fate() -> None:
     pods = [
         pod(name, **asking(cpu="lots"), volumes=[{"name": f"token-{name}"}]) for name in ("web-0", "web-1")
     ]
-    found = screen(pods, view_of([]), RULES, ignore_device_claims=True)
+    found = check_pods(pods, view_of([]), RULES, ignore_device_claims=True)
 
     assert [refusal.pod for refusal in found.refused] == ["shop/web-0", "shop/web-1"]
 
@@ -400,6 +405,6 @@ def test_pods_that_were_resized_are_judged_one_by_one() -> None:
         pod("a", **asking(cpu="1")),
         Pod(metadata=pod("b").metadata, spec=pod(**asking(cpu="1")).spec, status=status),
     ]
-    found = screen(pods, view_of([]), RULES, ignore_device_claims=True)
+    found = check_pods(pods, view_of([]), RULES, ignore_device_claims=True)
 
     assert [refusal.pod for refusal in found.refused] == ["shop/b"]

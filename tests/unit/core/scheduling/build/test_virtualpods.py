@@ -11,7 +11,12 @@ from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.pod import Pod, PodTemplate
 from karpenter.api.wire import convert
 from karpenter.api.workloads import Deployment, ReplicaSet, StatefulSet
-from karpenter.core.scheduling.build.virtualpods import MOST_PODS, is_virtual, obstacle, virtual_pods
+from karpenter.core.scheduling.build.virtualpods import (
+    MAX_BUFFER_PODS,
+    buffer_problem,
+    is_virtual,
+    virtual_pods,
+)
 from karpenter.core.state.view import view_of
 
 if TYPE_CHECKING:
@@ -113,7 +118,7 @@ def test_how_many(found: CapacityBuffer, measure: Resource, count: int) -> None:
     """Room is kept for the larger of a number and a share, within limits."""
     view = view_of([found, measure])
 
-    assert (len(virtual_pods(view)), obstacle(found, view)) == (count, "")
+    assert (len(virtual_pods(view)), buffer_problem(found, view)) == (count, "")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +156,7 @@ def test_how_many(found: CapacityBuffer, measure: Resource, count: int) -> None:
         pytest.param(
             by_template(replicas=10**9),
             [template()],
-            f"it asks for room for 1000000000 pods: expected at most {MOST_PODS}",
+            f"it asks for room for 1000000000 pods: expected at most {MAX_BUFFER_PODS}",
             id="more pods than anyone keeps room for",
         ),
     ],
@@ -161,7 +166,7 @@ def test_buffers_that_keep_no_room(found: CapacityBuffer, objects: list[Resource
     view = view_of([found, *objects])
 
     assert virtual_pods(view) == ()
-    assert obstacle(found, view).startswith(sentence)
+    assert buffer_problem(found, view).startswith(sentence)
 
 
 def test_virtual_pods() -> None:

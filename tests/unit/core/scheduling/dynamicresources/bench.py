@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.core.scheduling.dynamicresources.allocationtracker import Before, Ledger
+from karpenter.core.scheduling.dynamicresources.allocationtracker import AllocationTracker, PriorAllocations
 from karpenter.core.scheduling.dynamicresources.pool import (
-    NOTHING,
-    Published,
-    Stock,
-    Templates,
+    NO_TEMPLATE_DEVICES,
+    CandidateDevices,
+    PublishedPools,
+    TemplateDevices,
     published_pools,
 )
 from karpenter.core.scheduling.dynamicresources.request import compile_claim
-from karpenter.core.scheduling.dynamicresources.search import Search, Steps, Wish
-from karpenter.core.scheduling.dynamicresources.selectors import Matcher
-from karpenter.core.scheduling.dynamicresources.types import DeviceId, NodePlace
+from karpenter.core.scheduling.dynamicresources.search import DeviceSearch, PendingClaim, StepBudget
+from karpenter.core.scheduling.dynamicresources.selectors import SelectorMatcher
+from karpenter.core.scheduling.dynamicresources.types import DeviceId, NodeTarget
 from karpenter_local.testing.builders import node
 from tests.unit.core.scheduling.dynamicresources.hardware import CLASSES, DRIVER, sliced
 
 if TYPE_CHECKING:
     from karpenter.api.dra import DeviceClaim, ResourceSliceSpec
     from karpenter.core.model.catalog import DeviceTemplates
-    from karpenter.core.scheduling.dynamicresources.search import Found
-    from karpenter.core.scheduling.dynamicresources.types import Reach
+    from karpenter.core.scheduling.dynamicresources.search import FoundDevices
+    from karpenter.core.scheduling.dynamicresources.types import NodeTerms
 
 LANES: Final = f"{DRIVER}/lanes"
 
@@ -43,26 +43,27 @@ class Bench:
         taken: str = "",
         shares: dict[str, int] | None = None,
     ) -> None:
-        published = Published(published_pools(slices))
-        place = NodePlace(node("n1", zone="zone-1").existing)
+        published = PublishedPools(published_pools(slices))
+        place = NodeTarget(node("n1", zone="zone-1").existing)
         near = [device for pool in published.sound for device in pool.devices]
-        coming = Templates(brings) if brings is not None else NOTHING
+        coming = TemplateDevices(brings) if brings is not None else NO_TEMPLATE_DEVICES
         self._place = place
-        self._stock = Stock(Matcher(), published, near, coming)
+        self._stock = CandidateDevices(SelectorMatcher(), published, near, coming)
         portions = {
             (DeviceId(DRIVER, "pool", name), LANES): amount * 10**9 for name, amount in (shares or {}).items()
         }
         exclusive = frozenset(DeviceId(DRIVER, "pool", name) for name in taken)
-        self.ledger = Ledger(Before(exclusive=exclusive, portions=portions), {})
-        self.search = Search(self._stock, self.ledger, 0, 0, Steps())
+        self.ledger = AllocationTracker(PriorAllocations(exclusive=exclusive, portions=portions), {})
+        self.search = DeviceSearch(self._stock, self.ledger, 0, 0, StepBudget())
 
     def find(
-        self, *claims: DeviceClaim, steps: int = 10_000, reaches: tuple[Reach, ...] = ()
-    ) -> Found | None:
+        self, *claims: DeviceClaim, steps: int = 10_000, reaches: tuple[NodeTerms, ...] = ()
+    ) -> FoundDevices | None:
         """Return what is found for some claims, called claim-0, claim-1 and so on."""
-        self.search = Search(self._stock, self.ledger, 0, 0, Steps(steps))
+        self.search = DeviceSearch(self._stock, self.ledger, 0, 0, StepBudget(steps))
         wishes = [
-            Wish(f"claim-{n}", f"claim-{n}", compile_claim(each, CLASSES)) for n, each in enumerate(claims)
+            PendingClaim(f"claim-{n}", f"claim-{n}", compile_claim(each, CLASSES))
+            for n, each in enumerate(claims)
         ]
         return self.search.run(self._place, reaches, wishes)
 

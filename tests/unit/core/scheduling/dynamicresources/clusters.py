@@ -8,7 +8,13 @@ import msgspec
 
 from karpenter.api.dra import DeviceRequestAllocationResult
 from karpenter.api.wire import convert
-from karpenter.core.scheduling.dynamicresources.types import Claim, Consumer, Devices, Holding, Needs
+from karpenter.core.scheduling.dynamicresources.types import (
+    AllocatedClaim,
+    Consumer,
+    DynamicResources,
+    PodClaim,
+    PodClaims,
+)
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import instance_type, problem
@@ -20,49 +26,49 @@ if TYPE_CHECKING:
     from karpenter.api.dra import DeviceClaim, ResourceSliceSpec
     from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import DeviceTemplates, InstanceType
-    from karpenter.core.scheduling.dynamicresources.types import Reach
+    from karpenter.core.scheduling.dynamicresources.types import NodeTerms
     from karpenter.core.scheduling.problem import Plan, Pool, Problem
     from karpenter_local.testing.builders import Standing
 
 
-Want: TypeAlias = "tuple[Pod, tuple[DeviceClaim | Claim, ...]]"
+Want: TypeAlias = "tuple[Pod, tuple[DeviceClaim | PodClaim, ...]]"
 """A pod and its claims; what is not a claim yet is made into one of its own."""
 
 
-def want(pod: Pod, *claims: DeviceClaim | Claim) -> Want:
+def want(pod: Pod, *claims: DeviceClaim | PodClaim) -> Want:
     """Return a pod with claims."""
     return pod, claims
 
 
-def _needs(pod: Pod, claims: Sequence[DeviceClaim | Claim]) -> Needs:
-    return Needs(
+def _needs(pod: Pod, claims: Sequence[DeviceClaim | PodClaim]) -> PodClaims:
+    return PodClaims(
         tuple(
             each
-            if isinstance(each, Claim)
-            else Claim(key=f"{pod.key}-{number}", name=f"claim-{number}", own=True, devices=each)
+            if isinstance(each, PodClaim)
+            else PodClaim(key=f"{pod.key}-{number}", name=f"claim-{number}", own=True, devices=each)
             for number, each in enumerate(claims)
         )
     )
 
 
-def shared(name: str, devices: DeviceClaim) -> Claim:
+def shared(name: str, devices: DeviceClaim) -> PodClaim:
     """Return a claim that several pods use, without devices yet."""
-    return Claim(key=f"default/{name}", name=name, devices=devices)
+    return PodClaim(key=f"default/{name}", name=name, devices=devices)
 
 
-def served(name: str, reach: Reach, devices: DeviceClaim | None = None) -> Claim:
+def served(name: str, reach: NodeTerms, devices: DeviceClaim | None = None) -> PodClaim:
     """Return a claim that has devices within some reach."""
-    found = Claim(key=f"default/{name}", name=name, reach=reach)
+    found = PodClaim(key=f"default/{name}", name=name, reach=reach)
     return msgspec.structs.replace(found, devices=devices) if devices is not None else found
 
 
-def holding(claim: str, *names: str, pods: Sequence[str] = (), **result: Any) -> Holding:
+def holding(claim: str, *names: str, pods: Sequence[str] = (), **result: Any) -> AllocatedClaim:
     """Return devices that a claim was given, and the pods that use it."""
     results = tuple(
         convert({"driver": DRIVER, "pool": "pool", "device": name, **result}, DeviceRequestAllocationResult)
         for name in names
     )
-    return Holding(claim=claim, results=results, consumers=tuple(Consumer(pod) for pod in pods))
+    return AllocatedClaim(claim=claim, results=results, consumers=tuple(Consumer(pod) for pod in pods))
 
 
 def kind(name: str, *, brings: DeviceTemplates | None = None, **fields: Any) -> InstanceType:
@@ -75,13 +81,13 @@ def asked(
     pools: Sequence[Pool] = (),
     nodes: Sequence[Standing] = (),
     slices: Sequence[ResourceSliceSpec] = (),
-    holdings: Sequence[Holding] = (),
+    holdings: Sequence[AllocatedClaim] = (),
     coming: Mapping[str, DeviceTemplates] | None = None,
     options: Options | None = None,
     **fields: Any,
 ) -> Problem:
     """Return a problem in which pods need devices."""
-    devices = Devices(
+    devices = DynamicResources(
         needs={pod.key: _needs(pod, claims) for pod, claims in wants if claims},
         classes=CLASSES,
         slices=tuple(slices),

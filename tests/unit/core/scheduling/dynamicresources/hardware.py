@@ -13,7 +13,7 @@ from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, PoolId, r
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.core.scheduling.dynamicresources.types import Device
+    from karpenter.core.scheduling.dynamicresources.types import DeviceInfo
 
 DRIVER: Final = "gpu.example.com"
 CLASSES: Final = {
@@ -79,7 +79,7 @@ def templates(
     return DeviceTemplates((sliced(*devices, **fields),), tuple(bindings))
 
 
-def device(plain: dict[str, Any], *, template: bool = False) -> Device:
+def device(plain: dict[str, Any], *, template: bool = False) -> DeviceInfo:
     """Return a device that all nodes can reach."""
     return read_device(sliced(plain).devices[0], PoolId(DRIVER, "pool", template), ANYWHERE)
 

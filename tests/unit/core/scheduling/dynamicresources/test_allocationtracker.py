@@ -12,31 +12,36 @@ from karpenter.api.wire import convert
 from karpenter.base.quantity import NANOS
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.dynamicresources.allocationtracker import (
-    Before,
-    Grant,
-    Ledger,
-    Seat,
-    Tally,
-    held_before,
+    AllocationTracker,
+    ClaimAllocation,
+    ConsumptionTracker,
+    DeviceAllocation,
+    PriorAllocations,
+    prior_allocations,
 )
-from karpenter.core.scheduling.dynamicresources.types import Device, DeviceId, Draw, Holding
+from karpenter.core.scheduling.dynamicresources.types import (
+    AllocatedClaim,
+    CounterConsumption,
+    DeviceId,
+    DeviceInfo,
+)
 from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, device, gpu
 
 GPU = device(gpu("gpu-0"))
 FORETOLD = device(gpu("gpu-0"), template=True)
 SHARED = device(gpu("nic", shared=True, lanes_="10", draws={"power": "3"}))
 LANES = f"{DRIVER}/lanes"
-POWER = Draw("set", "power", 3 * NANOS)
+POWER = CounterConsumption("set", "power", 3 * NANOS)
 
 
-def grant(of: Device, *, lanes: int = 0, **fields: Any) -> Grant:
+def grant(of: DeviceInfo, *, lanes: int = 0, **fields: Any) -> DeviceAllocation:
     """Return a device for a claim."""
-    return Grant(claim="c", ask="r", device=of, portions={LANES: lanes} if lanes else {}, **fields)
+    return DeviceAllocation(claim="c", ask="r", device=of, portions={LANES: lanes} if lanes else {}, **fields)
 
 
-def fresh(before: Before | None = None) -> Ledger:
+def fresh(before: PriorAllocations | None = None) -> AllocationTracker:
     """Return a ledger in which nothing is drawn yet."""
-    return Ledger(before or Before(), {})
+    return AllocationTracker(before or PriorAllocations(), {})
 
 
 @pytest.mark.parametrize(
@@ -53,7 +58,7 @@ def fresh(before: Before | None = None) -> Ledger:
 )
 def test_amounts(taken: list[tuple[int, int, int]], at: tuple[int, int], expected: int) -> None:
     """A bin takes as much as its most demanding strand."""
-    tally = Tally()
+    tally = ConsumptionTracker()
     for bin_, strand, amount in taken:
         tally.take("x", bin_, strand, amount)
 
@@ -71,7 +76,7 @@ def test_amounts(taken: list[tuple[int, int, int]], at: tuple[int, int], expecte
 )
 def test_giving_amounts_back(kept: set[int], freed: bool, left: int) -> None:
     """What a bin takes shrinks when its most demanding strand is ruled out."""
-    tally = Tally()
+    tally = ConsumptionTracker()
     tally.take("x", 0, 0, 3)
     tally.take("x", 0, 1, 5)
 
@@ -112,7 +117,7 @@ def test_a_device_that_a_machine_brings_along(bin_: int, strand: int, expected: 
 
 def test_devices_held_before() -> None:
     """What somebody has already is free for nobody; what is shared can be shared on."""
-    before = Before(
+    before = PriorAllocations(
         exclusive=frozenset({GPU.id}), shared=frozenset({SHARED.id}), portions={(SHARED.id, LANES): 4}
     )
     ledger = fresh(before)
@@ -127,7 +132,7 @@ def test_devices_held_before() -> None:
 
 def test_shares_add_up() -> None:
     """What is gone of a shared device is what was held before, what others took, and one's own."""
-    ledger = fresh(Before(portions={(SHARED.id, LANES): 1}))
+    ledger = fresh(PriorAllocations(portions={(SHARED.id, LANES): 1}))
     ledger.commit(0, 0, [grant(SHARED, lanes=2)])
     ledger.commit(0, 1, [grant(SHARED, lanes=4)])
     ledger.commit(1, 0, [grant(SHARED, lanes=3), grant(SHARED, lanes=1)])
@@ -160,7 +165,7 @@ def test_counters_of_machines_are_their_own() -> None:
 
 def test_counters_drawn_before() -> None:
     """Devices that were held before have drawn already."""
-    ledger = Ledger(Before(), {(SHARED.id.pool_id, "set", "power"): NANOS})
+    ledger = AllocationTracker(PriorAllocations(), {(SHARED.id.pool_id, "set", "power"): NANOS})
 
     assert ledger.drawn(SHARED, POWER, 0, 0) == NANOS
 
@@ -228,7 +233,7 @@ def test_drivers() -> None:
 
 
 ZONE_A, ZONE_B = (Requirements.only(ZONE, frozenset({zone})) for zone in "ab")
-AT_HOME = Device(id=DeviceId(DRIVER, "pool", "x"), raw=GPU.raw, home="n1")
+AT_HOME = DeviceInfo(id=DeviceId(DRIVER, "pool", "x"), raw=GPU.raw, home="n1")
 
 
 @pytest.mark.parametrize(
@@ -250,10 +255,10 @@ AT_HOME = Device(id=DeviceId(DRIVER, "pool", "x"), raw=GPU.raw, home="n1")
     ],
 )
 def test_who_else_can_use_a_claim(
-    strands: dict[int, tuple[Grant, ...]], stays: bool, requirements: Requirements
+    strands: dict[int, tuple[DeviceAllocation, ...]], stays: bool, requirements: Requirements
 ) -> None:
     """A claim can be used where its devices can be reached, whatever its machine becomes."""
-    seat = Seat(0, strands)
+    seat = ClaimAllocation(0, strands)
 
     assert (seat.stays, seat.requirements) == (stays, requirements)
 
@@ -304,7 +309,7 @@ def test_what_was_given_before(
     results: list[DeviceRequestAllocationResult], exclusive: set[str], shared: set[str], lanes: int | None
 ) -> None:
     """Devices are held alone or in shares."""
-    found = held_before([Holding(claim="c", results=tuple(results))], frozenset())
+    found = prior_allocations([AllocatedClaim(claim="c", results=tuple(results))], frozenset())
     amount = found.portions.get((DeviceId(DRIVER, "pool", "a"), LANES))
 
     assert ({each.name for each in found.exclusive}, {each.name for each in found.shared}) == (
@@ -316,8 +321,10 @@ def test_what_was_given_before(
 
 def test_what_is_let_go() -> None:
     """A claim that is let go holds nothing; what others hold of the same device stays."""
-    share = [Holding(claim=name, results=(result("a", consumedCapacity={"lanes": "2"}),)) for name in "xy"]
-    alone = Holding(claim="x", results=(result("b"),))
-    found = held_before([*share, alone], {"x"})
+    share = [
+        AllocatedClaim(claim=name, results=(result("a", consumedCapacity={"lanes": "2"}),)) for name in "xy"
+    ]
+    alone = AllocatedClaim(claim="x", results=(result("b"),))
+    found = prior_allocations([*share, alone], {"x"})
 
     assert (found.exclusive, list(found.portions.values())) == (frozenset(), [2 * NANOS])

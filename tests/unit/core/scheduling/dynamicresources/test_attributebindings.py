@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from karpenter.core.model.catalog import AttributeBinding, DeviceName
-from karpenter.core.scheduling.dynamicresources.attributebindings import peer_group, peers
+from karpenter.core.scheduling.dynamicresources.attributebindings import attribute_group, attribute_groups
 from karpenter.core.scheduling.dynamicresources.types import DeviceId
 
 ROOT = "resource.kubernetes.io/pcieRoot"
@@ -30,8 +30,8 @@ def bound(*groups: str, attribute: str = ROOT) -> list[AttributeBinding]:
 )
 def test_who_agrees(groups: list[str], together: str, expected: bool) -> None:
     """Agreeing goes both ways, and through others."""
-    known = peers(bound(*groups))
-    found = [peer_group(known, ROOT, DeviceId("d", "p", name, template=True)) for name in together]
+    known = attribute_groups(bound(*groups))
+    found = [attribute_group(known, ROOT, DeviceId("d", "p", name, template=True)) for name in together]
 
     assert (found[0] == found[1]) is expected
 
@@ -52,4 +52,4 @@ def test_who_agrees(groups: list[str], together: str, expected: bool) -> None:
 )
 def test_who_agrees_with_nobody(bindings: list[AttributeBinding], device: DeviceId) -> None:
     """A device that is not named together with another one agrees with nobody."""
-    assert peer_group(peers(bindings), ROOT, device) is None
+    assert attribute_group(attribute_groups(bindings), ROOT, device) is None

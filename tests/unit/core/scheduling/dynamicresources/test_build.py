@@ -15,8 +15,8 @@ from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.dynamicresources.build import claims_of, take_in_devices
-from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, BadDevices, Consumer
+from karpenter.core.scheduling.dynamicresources.build import build_dynamic_resources, claims_of
+from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, Consumer, DeviceClaimError
 from karpenter.core.state.statenode import state_nodes
 from karpenter.core.state.view import view_of
 from karpenter_local.testing.builders import instance_type
@@ -24,7 +24,7 @@ from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, every, 
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
-    from karpenter.core.scheduling.dynamicresources.types import Devices
+    from karpenter.core.scheduling.dynamicresources.types import DynamicResources
 
 GPU_CLASS = convert({"metadata": {"name": "gpu"}}, DeviceClass)
 
@@ -148,7 +148,7 @@ BAD_TERM = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator":
 )
 def test_claims_that_cannot_be_served(found: Pod, objects: list[Resource], says: str) -> None:
     """What is missing is named."""
-    with pytest.raises(BadDevices) as refused:
+    with pytest.raises(DeviceClaimError) as refused:
         list(claims_of(found, view_of(objects)))
 
     assert says in str(refused.value)
@@ -173,11 +173,13 @@ def test_claims_that_have_devices(status: dict[str, Any], expected: object) -> N
     assert found.reach == expected
 
 
-def take(*objects: Resource, catalog: Catalog | None = None) -> tuple[Devices | None, dict[str, str]]:
+def take(
+    *objects: Resource, catalog: Catalog | None = None
+) -> tuple[DynamicResources | None, dict[str, str]]:
     """Return what is taken in of a cluster in which every pod without a node is to be placed."""
     view = view_of(objects)
     nodes = state_nodes(view)
-    return take_in_devices(
+    return build_dynamic_resources(
         view,
         catalog or Catalog(types=()),
         pods=[each for each in view.pods.values() if not each.spec.node_name],

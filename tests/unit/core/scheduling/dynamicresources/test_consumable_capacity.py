@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from karpenter.base.quantity import parse_quantity
-from karpenter.core.scheduling.dynamicresources.consumable_capacity import is_large_enough, portions
+from karpenter.core.scheduling.dynamicresources.consumable_capacity import consumed_capacity, is_large_enough
 from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, device, gpu
 
 RANGE = {"default": "2Gi", "validRange": {"min": "1Gi", "max": "8Gi", "step": "2Gi"}}
@@ -51,7 +51,7 @@ def nanos(amount: str) -> int:
 def test_portions(policy: dict[str, Any] | None, asked: str | None, expected: str | None) -> None:
     """A request is rounded up to the next portion there is; what is not asked for follows the policy."""
     memory = {"value": "16Gi", **({"requestPolicy": policy} if policy else {})}
-    found = portions(
+    found = consumed_capacity(
         device(gpu("a", shared=True, memory_=memory)), {"memory": nanos(asked)} if asked is not None else {}
     )
 
@@ -68,7 +68,9 @@ def test_portions(policy: dict[str, Any] | None, asked: str | None, expected: st
 )
 def test_asking_for_shares(asked: dict[str, str], expected: dict[str, str] | None) -> None:
     """Every capacity that is asked for must be there."""
-    found = portions(device(gpu("a", memory_="16Gi")), {name: nanos(each) for name, each in asked.items()})
+    found = consumed_capacity(
+        device(gpu("a", memory_="16Gi")), {name: nanos(each) for name, each in asked.items()}
+    )
 
     exact = {name: nanos(each) for name, each in expected.items()} if expected is not None else None
 

@@ -26,7 +26,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.scheduling.build.build import Policy, assemble, take_in
+from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble, build_problem
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.statenode import state_nodes
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-POLICY = Policy(ignore_device_claims=False)
+POLICY = SchedulingPolicy(ignore_device_claims=False)
 BIG = msgspec.structs.replace(instance_type("big", price=5.0), devices=templates(gpu("gpu-0")))
 CATALOG = Catalog(types=(instance_type("plain", price=1.0), BIG))
 CLASS_REF = {"group": "karpenter.test", "kind": "TestClass", "name": "default"}
@@ -168,7 +168,7 @@ def test_a_pod_that_waits_keeps_what_it_has() -> None:
     assert isinstance(pod, Pod)
     waiting = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
     view = view_of([*NEEDED, *machine("n1", "a"), *machine("n2", "b"), waiting, claim])
-    intake = take_in(view, CATALOG, now=NOON, options=Options(), policy=POLICY)
+    intake = build_problem(view, CATALOG, now=NOON, options=Options(), policy=POLICY)
 
     assert outcome(solve(intake.problem)) == {"web": "n2"}
 
@@ -177,19 +177,20 @@ def test_a_pod_that_waits_keeps_what_it_has() -> None:
     "policy",
     [
         pytest.param(
-            Policy(ignore_device_claims=False, reserved_capacity=False), id="without reserved capacity"
+            SchedulingPolicy(ignore_device_claims=False, reserved_capacity=False),
+            id="without reserved capacity",
         ),
-        pytest.param(Policy(ignore_device_claims=False, overlays=True), id="with an overlay"),
+        pytest.param(SchedulingPolicy(ignore_device_claims=False, overlays=True), id="with an overlay"),
     ],
 )
-def test_what_types_bring_along_is_never_lost(policy: Policy) -> None:
+def test_what_types_bring_along_is_never_lost(policy: SchedulingPolicy) -> None:
     """However the catalogue is corrected, machines keep the devices that they will have."""
     plain = {"metadata": {"name": "o"}, "spec": {"requirements": [], "priceAdjustment": "+10%", "weight": 1}}
     (pod, _) = running("web", "", "b")
     assert isinstance(pod, Pod)
     waiting = msgspec.structs.replace(pod, status=type(pod.status)())
     view = view_of([*NEEDED, convert(plain, NodeOverlay), waiting])
-    intake = take_in(view, CATALOG, now=NOON, options=Options(), policy=policy)
+    intake = build_problem(view, CATALOG, now=NOON, options=Options(), policy=policy)
 
     assert outcome(solve(intake.problem)) == {"web": "default-1:big"}
 
@@ -200,6 +201,6 @@ def test_devices_that_nobody_needs_cost_nothing() -> None:
     assert isinstance(pod, Pod)
     plain = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, resource_claims=()))
     view = view_of([*NEEDED, *machine("n1", "a"), plain])
-    intake = take_in(view, CATALOG, now=NOON, options=Options(), policy=POLICY)
+    intake = build_problem(view, CATALOG, now=NOON, options=Options(), policy=POLICY)
 
     assert intake.problem.devices is None

@@ -9,8 +9,8 @@ import pytest
 from karpenter.api.dra import Device, DeviceClaim, DeviceClassSpec
 from karpenter.api.wire import convert
 from karpenter.base.quantity import NANOS
-from karpenter.core.scheduling.dynamicresources.request import Constraint, compile_claim
-from karpenter.core.scheduling.dynamicresources.types import BadDevices
+from karpenter.core.scheduling.dynamicresources.request import MatchAttribute, compile_claim
+from karpenter.core.scheduling.dynamicresources.types import DeviceClaimError
 from tests.unit.core.scheduling.dynamicresources.hardware import (
     CLASSES,
     asking,
@@ -59,7 +59,7 @@ def test_constraints(among: list[str], names: list[str], expected: list[bool]) -
     wanted = compile_claim(asking(exactly("a"), subs, same="example.com/numa", among=among), CLASSES)
     asks = {ask.name: ask for request in wanted.requests for ask in request.asks}
 
-    assert wanted.constraints == (Constraint("example.com/numa", frozenset(among)),)
+    assert wanted.constraints == (MatchAttribute("example.com/numa", frozenset(among)),)
     assert [wanted.constraints[0].covers(asks[name]) for name in names] == expected
 
 
@@ -138,7 +138,7 @@ PLAIN_CLASS = {"bad": convert({"selectors": [{"cel": {"expression": "=="}}]}, De
 )
 def test_what_is_refused(claim: dict[str, Any], says: str) -> None:
     """What is not there or not understood is refused before anything is searched."""
-    with pytest.raises(BadDevices) as refused:
+    with pytest.raises(DeviceClaimError) as refused:
         compile_claim(convert(claim, DeviceClaim), {**CLASSES, **PLAIN_CLASS})
 
     assert says in str(refused.value)

@@ -25,7 +25,7 @@ from tests.unit.core.scheduling.dynamicresources.hardware import (
 
 if TYPE_CHECKING:
     from karpenter.api.dra import DeviceClaim, ResourceSliceSpec
-    from karpenter.core.scheduling.dynamicresources.types import Reach
+    from karpenter.core.scheduling.dynamicresources.types import NodeTerms
 
 NUMA = f"{DRIVER}/numa"
 FOUR = [gpu("a", numa=0), gpu("b", numa=1), gpu("c", numa=0), gpu("d", numa=1)]
@@ -377,7 +377,7 @@ def test_tainted_devices(claim: DeviceClaim, expected: list[str] | None) -> None
     ],
 )
 def test_where_devices_are(
-    slices: list[ResourceSliceSpec], reaches: tuple[Reach, ...], expected: list[str] | None
+    slices: list[ResourceSliceSpec], reaches: tuple[NodeTerms, ...], expected: list[str] | None
 ) -> None:
     """The node must be where every device can be reached, and where other claims let it be."""
     bench = Bench(*slices)

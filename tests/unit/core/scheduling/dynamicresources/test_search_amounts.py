@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from karpenter.core.scheduling.dynamicresources.allocationtracker import Before, Ledger
+from karpenter.core.scheduling.dynamicresources.allocationtracker import AllocationTracker, PriorAllocations
 from karpenter.core.scheduling.dynamicresources.types import DeviceId
 from tests.unit.core.scheduling.dynamicresources.bench import LANES, Bench, pool
 from tests.unit.core.scheduling.dynamicresources.hardware import (
@@ -70,7 +70,9 @@ def test_counters_that_were_drawn_before() -> None:
     """What devices held before the run have drawn is gone."""
     bench = Bench(pool(*PARTS, counters={"g": "8"}))
     drawn = {(DeviceId(DRIVER, "pool", "half-0").pool_id, "set", "g"): 4 * 10**9}
-    bench.ledger = Ledger(Before(exclusive=frozenset({DeviceId(DRIVER, "pool", "half-0")})), drawn)
+    bench.ledger = AllocationTracker(
+        PriorAllocations(exclusive=frozenset({DeviceId(DRIVER, "pool", "half-0")})), drawn
+    )
 
     assert (bench.names(asking(exactly())), bench.names(asking(exactly(count=2)))) == (["half-1"], None)
 
@@ -127,7 +129,9 @@ def test_shares(used: int, claim: DeviceClaim, expected: list[int | None] | None
 def test_a_shared_device_that_somebody_has_alone() -> None:
     """A device that was given to one claim as a whole is not shared, whatever it says of itself."""
     bench = Bench(pool(NIC))
-    bench.ledger = Ledger(Before(exclusive=frozenset({DeviceId(DRIVER, "pool", "nic")})), {})
+    bench.ledger = AllocationTracker(
+        PriorAllocations(exclusive=frozenset({DeviceId(DRIVER, "pool", "nic")})), {}
+    )
 
     assert bench.names(asking(exactly(capacity={"lanes": "1"}))) is None
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from karpenter.core.scheduling.dynamicresources.selectors import Matcher, compile_selector
-from karpenter.core.scheduling.dynamicresources.types import BadDevices
+from karpenter.core.scheduling.dynamicresources.selectors import SelectorMatcher, compile_selector
+from karpenter.core.scheduling.dynamicresources.types import DeviceClaimError
 from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, device, gpu
 
 GPU = gpu("gpu-0", model="A100", cores=3, fast=True, memory_="40Gi")
@@ -54,7 +54,7 @@ HAS = f'device.capacity["{DRIVER}"]'
 )
 def test_what_is_selected(expression: str, expected: bool) -> None:
     """An expression sees the driver, attributes and capacities by domain, and whether a device is shared."""
-    assert Matcher().matches([compile_selector(expression)], device(GPU)) is expected
+    assert SelectorMatcher().matches([compile_selector(expression)], device(GPU)) is expected
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_is_selected(expression: str, expected: bool) -> None:
 )
 def test_what_cannot_be_asked(expression: str, says: str) -> None:
     """An expression that can never be evaluated is refused when it is read."""
-    with pytest.raises(BadDevices, match="the selector ") as refused:
+    with pytest.raises(DeviceClaimError, match="the selector ") as refused:
         compile_selector(expression)
 
     assert says in str(refused.value)
@@ -86,12 +86,12 @@ def test_what_cannot_be_asked(expression: str, says: str) -> None:
 )
 def test_failures_are_known(expressions: list[str], expected: str) -> None:
     """Whoever wants all devices can ask whether an expression has failed on one."""
-    assert Matcher().failure(map(compile_selector, expressions), device(GPU)) == expected
+    assert SelectorMatcher().failure(map(compile_selector, expressions), device(GPU)) == expected
 
 
 def test_devices_that_look_alike_are_asked_once() -> None:
     """What an expression says depends on what a device is, not on what it is called."""
-    matcher = Matcher()
+    matcher = SelectorMatcher()
     selector = compile_selector(f"{OWN}.cores == 1")
     answers = [matcher.matches([selector], device(gpu(name, cores=1))) for name in "abc"]
 

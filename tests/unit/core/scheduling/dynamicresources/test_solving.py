@@ -38,7 +38,7 @@ from tests.unit.core.scheduling.dynamicresources.hardware import (
 
 if TYPE_CHECKING:
     from karpenter.api.dra import DeviceClaim
-    from karpenter.core.scheduling.dynamicresources.types import Claim
+    from karpenter.core.scheduling.dynamicresources.types import PodClaim
 
 ONE = asking(exactly())
 TWO = asking(exactly(count=2))
@@ -361,7 +361,9 @@ ON_N1 = (Requirements.only(NODE_NAME, frozenset({"n1"})),)
         pytest.param([served("c", ON_N1)], {}, None, id="a claim of a node that is full or gone"),
     ],
 )
-def test_claims_that_have_devices(claims: list[Claim], on: dict[str, str], expected: set[str] | None) -> None:
+def test_claims_that_have_devices(
+    claims: list[PodClaim], on: dict[str, str], expected: set[str] | None
+) -> None:
     """A pod whose claim has devices goes where they can be reached, and its machine says so."""
     plan = solved(want(pod("web", on=on), *claims), pools=[ALL])
 

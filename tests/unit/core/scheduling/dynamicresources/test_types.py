@@ -16,13 +16,13 @@ from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.dynamicresources.types import (
     ANYWHERE,
     NODE_NAME,
+    CounterConsumption,
     DeviceId,
-    Draw,
-    Policy,
     PoolId,
+    RequestPolicy,
     qualified,
     read_device,
-    read_reach,
+    read_node_terms,
 )
 from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, device, gpu, zones
 
@@ -91,14 +91,14 @@ def test_capacities_counters_and_taints() -> None:
     found = device(plain | {"taints": [{"key": "broken", "effect": "NoSchedule"}]})
     gib = 2**30 * NANOS
 
-    assert found.capacity[f"{DRIVER}/memory"].policy == Policy(
+    assert found.capacity[f"{DRIVER}/memory"].policy == RequestPolicy(
         default=gib, least=gib, most=20 * gib, step=NANOS // 2
     )
-    assert found.capacity[f"{DRIVER}/cores"].policy == Policy(
+    assert found.capacity[f"{DRIVER}/cores"].policy == RequestPolicy(
         default=NANOS, values=(NANOS, 2 * NANOS, 4 * NANOS)
     )
     assert found.capacity[f"{DRIVER}/plain"].policy is None
-    assert (found.draws, found.shared) == ((Draw("set", "slices", 2 * NANOS),), True)
+    assert (found.draws, found.shared) == ((CounterConsumption("set", "slices", 2 * NANOS),), True)
     assert found.taints[0].key == "broken"
 
 
@@ -137,4 +137,4 @@ def test_reach(
     """A device can be reached from one node, from those that a selector describes, or from all."""
     read = convert(selector, NodeSelector) if selector is not None else None
 
-    assert read_reach(name, read, everywhere) == expected
+    assert read_node_terms(name, read, everywhere) == expected

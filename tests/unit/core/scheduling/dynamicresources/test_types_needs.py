@@ -8,11 +8,11 @@ from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
 from karpenter.core.scheduling.dynamicresources.types import (
     ANYWHERE,
-    Claim,
+    AllocatedClaim,
     Consumer,
-    Devices,
-    Holding,
-    Needs,
+    DynamicResources,
+    PodClaim,
+    PodClaims,
 )
 from tests.unit.core.scheduling.dynamicresources.hardware import asking, exactly
 
@@ -23,40 +23,40 @@ ONE, TWO = asking(exactly(count=1)), asking(exactly(count=2))
     ("one", "other", "alike"),
     [
         pytest.param(
-            Claim(key="a", name="g", own=True, devices=ONE),
-            Claim(key="b", name="g", own=True, devices=ONE),
+            PodClaim(key="a", name="g", own=True, devices=ONE),
+            PodClaim(key="b", name="g", own=True, devices=ONE),
             True,
             id="claims made alike for different pods",
         ),
         pytest.param(
-            Claim(key="a", name="g", own=True, devices=ONE),
-            Claim(key="b", name="g", own=True, devices=TWO),
+            PodClaim(key="a", name="g", own=True, devices=ONE),
+            PodClaim(key="b", name="g", own=True, devices=TWO),
             False,
             id="claims for different things",
         ),
         pytest.param(
-            Claim(key="a", name="g", devices=ONE),
-            Claim(key="b", name="g", devices=ONE),
+            PodClaim(key="a", name="g", devices=ONE),
+            PodClaim(key="b", name="g", devices=ONE),
             False,
             id="named claims",
         ),
         pytest.param(
-            Claim(key="a", name="g", devices=ONE),
-            Claim(key="a", name="g", devices=ONE),
+            PodClaim(key="a", name="g", devices=ONE),
+            PodClaim(key="a", name="g", devices=ONE),
             True,
             id="the same claim",
         ),
         pytest.param(
-            Claim(key="a", name="g", own=True, devices=ONE, reach=ANYWHERE),
-            Claim(key="b", name="g", own=True, devices=ONE, reach=ANYWHERE),
+            PodClaim(key="a", name="g", own=True, devices=ONE, reach=ANYWHERE),
+            PodClaim(key="b", name="g", own=True, devices=ONE, reach=ANYWHERE),
             False,
             id="claims that have devices already",
         ),
     ],
 )
-def test_which_claims_are_alike(one: Claim, other: Claim, alike: bool) -> None:
+def test_which_claims_are_alike(one: PodClaim, other: PodClaim, alike: bool) -> None:
     """Pods are told apart by claims that others can use or that have devices, not by names of new ones."""
-    assert (Needs((one,)).likeness == Needs((other,)).likeness) is alike
+    assert (PodClaims((one,)).likeness == PodClaims((other,)).likeness) is alike
 
 
 def pod(name: str, *, node: str = "", uid: str = "") -> Pod:
@@ -99,7 +99,7 @@ def test_which_claims_are_let_go(
     consumers: list[Consumer], placed: list[Pod], leaving: list[Consumer], expected: bool
 ) -> None:
     """A claim gives its devices back when every pod that uses it leaves its node."""
-    holding = Holding(claim="c", results=(), consumers=tuple(consumers))
-    devices = Devices(needs={}, holdings=(holding,), leaving=tuple(leaving))
+    holding = AllocatedClaim(claim="c", results=(), consumers=tuple(consumers))
+    devices = DynamicResources(needs={}, holdings=(holding,), leaving=tuple(leaving))
 
     assert devices.let_go(placed) == (frozenset({"c"}) if expected else frozenset())

@@ -7,9 +7,9 @@ import pytest
 from karpenter.api.labels import CAPACITY_TYPE, HOSTNAME, ZONE
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
-from karpenter.core.scheduling.dynamicresources.types import NODE_NAME, ClaimPlace, NodePlace
-from karpenter.core.scheduling.encode.encode import Encoded
-from karpenter.core.scheduling.pack.scheduler import Run
+from karpenter.core.scheduling.dynamicresources.types import NODE_NAME, ClaimTarget, NodeTarget
+from karpenter.core.scheduling.encode.encode import EncodedProblem
+from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter_local.testing.builders import instance_type, node, offerings, pool, problem
 
 
@@ -31,7 +31,7 @@ def wants(key: str, operator: str, *values: str) -> Requirements:
 )
 def test_a_node_that_is_there(wanted: Requirements, expected: bool) -> None:
     """A node has all its labels already: it suits or it does not."""
-    place = NodePlace(node("n1", zone="zone-1").existing)
+    place = NodeTarget(node("n1", zone="zone-1").existing)
 
     assert (place.narrow(wanted) is place) is expected
 
@@ -40,13 +40,13 @@ A = instance_type("a", sold=offerings(1.0, zones=["zone-1"]))
 B = instance_type("b", sold=offerings(2.0, zones=["zone-1", "zone-2"]))
 
 
-def claim_place(*, must: str = "b") -> ClaimPlace:
+def claim_place(*, must: str = "b") -> ClaimTarget:
     """Return a new claim that may become `a` or `b`, and must be able to become some type."""
-    run = Run(Encoded(problem(pools=[pool("default", A, B)])))
+    run = Scheduler(EncodedProblem(problem(pools=[pool("default", A, B)])))
     state = run.base(run.templates[0])
     universe = state.template.universe
     kept = universe.left(requirement("node.kubernetes.io/instance-type", "In", [must]))
-    return ClaimPlace(run.states, state, [kept])
+    return ClaimTarget(run.states, state, [kept])
 
 
 @pytest.mark.parametrize(

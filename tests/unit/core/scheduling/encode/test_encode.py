@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from karpenter.api.labels import PREFER_NO_SCHEDULE, ZONE
-from karpenter.core.scheduling.encode.encode import Encoded
+from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter_local.testing.builders import instance_type, pod, pool, problem, spread, taint
 
 POOL = pool(
@@ -13,8 +13,8 @@ POOL = pool(
 
 def test_the_axis_has_what_anyone_asks_for() -> None:
     """Cores, memory and the number of pods always matter; others when a pod or a daemon wants them."""
-    plain = Encoded(problem(pod("a"), pools=[POOL]))
-    special = Encoded(
+    plain = EncodedProblem(problem(pod("a"), pools=[POOL]))
+    special = EncodedProblem(
         problem(
             pod("a", resources={"example.com/gpu": "1"}),
             pools=[POOL],
@@ -28,7 +28,7 @@ def test_the_axis_has_what_anyone_asks_for() -> None:
 
 def test_classes_know_their_place_on_the_axis() -> None:
     """What a class wants is a row of exact integers."""
-    encoded = Encoded(problem(pod("a", cpu="250m", resources={"example.com/gpu": "1"}), pools=[POOL]))
+    encoded = EncodedProblem(problem(pod("a", cpu="250m", resources={"example.com/gpu": "1"}), pools=[POOL]))
 
     (group,) = encoded.classes
     assert group.want == (250, 1, 128 * 2**20, 1)
@@ -37,7 +37,7 @@ def test_classes_know_their_place_on_the_axis() -> None:
 
 def test_templates_keep_the_order_of_pools() -> None:
     """Pools are numbered in the order in which they are tried."""
-    encoded = Encoded(problem(pod("a"), pools=[pool("b", *POOL.types), pool("a", *POOL.types)]))
+    encoded = EncodedProblem(problem(pod("a"), pools=[pool("b", *POOL.types), pool("a", *POOL.types)]))
 
     assert [(template.number, template.pool.name) for template in encoded.templates] == [(0, "b"), (1, "a")]
 
@@ -47,8 +47,8 @@ def test_avoiding_nodes_is_a_wish_only_where_some_pool_discourages() -> None:
     reluctant = pool("p", *POOL.types, taints=(taint("t", PREFER_NO_SCHEDULE),))
 
     plain, discouraged = (
-        Encoded(problem(pod("a"), pools=[POOL])),
-        Encoded(problem(pod("a"), pools=[reluctant])),
+        EncodedProblem(problem(pod("a"), pools=[POOL])),
+        EncodedProblem(problem(pod("a"), pools=[reluctant])),
     )
 
     assert len(plain.classes[0].manner.rungs) == 1
@@ -60,7 +60,7 @@ def test_avoiding_nodes_is_a_wish_only_where_some_pool_discourages() -> None:
 
 def test_every_run_starts_with_fresh_counts() -> None:
     """What one run counts is not seen by another."""
-    encoded = Encoded(problem(pod("a", app="a", spreads=[spread(ZONE, app="a")]), pools=[POOL]))
+    encoded = EncodedProblem(problem(pod("a", app="a", spreads=[spread(ZONE, app="a")]), pools=[POOL]))
     one, other = (encoded.wishes(encoded.fresh_topology())[0][0].demands.domains[0].group for _ in range(2))
 
     one.add("zone-1")

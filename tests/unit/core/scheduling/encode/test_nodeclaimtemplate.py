@@ -15,7 +15,7 @@ from karpenter.api.labels import (
     REGISTERED,
     ZONE,
 )
-from karpenter.core.scheduling.encode.nodeclaimtemplate import Template, daemon_of
+from karpenter.core.scheduling.encode.nodeclaimtemplate import Template, daemon_pod
 from karpenter_local.testing.builders import (
     RULES,
     instance_type,
@@ -42,7 +42,7 @@ ARM = instance_type("arm", cpu=4, arch="arm64")
 
 def template(ours: Pool, *daemons: Pod) -> Template:
     """Return the template of a pool with some daemons."""
-    return Template(0, ours, [daemon_of(each) for each in daemons], AXIS, RULES.well_known)
+    return Template(0, ours, [daemon_pod(each) for each in daemons], AXIS, RULES.well_known)
 
 
 def hosts(ours: Pool, daemon: Pod) -> list[str]:

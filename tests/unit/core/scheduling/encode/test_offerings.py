@@ -7,7 +7,7 @@ import pytest
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
 from karpenter.core.model.requirement import Requirement, requirement
 from karpenter.core.scheduling.encode import offerings
-from karpenter.core.scheduling.encode.offerings import Shelf, satisfies, shelf_of
+from karpenter.core.scheduling.encode.offerings import OfferingTable, offering_table, satisfies
 from karpenter_local.testing.builders import instance_type, offering
 
 GENERATION = "example.com/generation"
@@ -26,7 +26,7 @@ TYPES = (
 )
 
 
-def sold(ours: Shelf, wanted: Requirement) -> list[tuple[str, str]]:
+def sold(ours: OfferingTable, wanted: Requirement) -> list[tuple[str, str]]:
     """Return the type and zone of every offering that satisfies a requirement."""
     bits = ours.left(wanted)
     return [
@@ -38,7 +38,7 @@ def sold(ours: Shelf, wanted: Requirement) -> list[tuple[str, str]]:
 
 def test_only_what_can_be_bought_is_numbered() -> None:
     """Offerings that are sold out have no number; the others keep the order of their types."""
-    ours = Shelf(TYPES, frozenset())
+    ours = OfferingTable(TYPES, frozenset())
 
     assert [each.zone for each in ours.offerings] == ["zone-1", "zone-2", "zone-2"]
     assert ours.owner.tolist() == [0, 0, 1]
@@ -79,20 +79,20 @@ def test_only_what_can_be_bought_is_numbered() -> None:
 )
 def test_left(wanted: Requirement, expected: list[tuple[str, str]]) -> None:
     """A requirement leaves the offerings whose labels it allows."""
-    assert sold(Shelf(TYPES, frozenset({GENERATION})), wanted) == expected
+    assert sold(OfferingTable(TYPES, frozenset({GENERATION})), wanted) == expected
 
 
 def test_a_label_that_is_not_named_is_open_unless_it_must_be() -> None:
     """Whether a type that does not name a key lacks the label is for whoever sets up the shelf to say."""
     wanted = requirement(GENERATION, "Exists")
 
-    assert len(sold(Shelf(TYPES, frozenset()), wanted)) == 3
-    assert len(sold(Shelf(TYPES, frozenset({GENERATION})), wanted)) == 2
+    assert len(sold(OfferingTable(TYPES, frozenset()), wanted)) == 3
+    assert len(sold(OfferingTable(TYPES, frozenset({GENERATION})), wanted)) == 2
 
 
 def test_values() -> None:
     """The values of a label are those that some offering of a set can have."""
-    ours = Shelf(TYPES, frozenset())
+    ours = OfferingTable(TYPES, frozenset())
 
     assert ours.sayings(ZONE).values(0b111) == {"zone-1", "zone-2"}
     assert ours.sayings(ZONE).values(0b001) == {"zone-1"}
@@ -102,7 +102,7 @@ def test_values() -> None:
 
 def test_names() -> None:
     """A key is named when at least one offering has a value for it."""
-    ours = Shelf(TYPES, frozenset({LABEL}))
+    ours = OfferingTable(TYPES, frozenset({LABEL}))
 
     assert (ours.sayings(GENERATION).names, ours.sayings(LABEL).names) == (True, False)
 
@@ -110,7 +110,7 @@ def test_names() -> None:
 def test_many_different_sayings_are_told_apart_too() -> None:
     """However many different values a label has, each offering is found by its own."""
     types = tuple(instance_type(f"t{number}", sold=[offering("z", SPOT, 1)]) for number in range(100))
-    ours = Shelf(types, frozenset())
+    ours = OfferingTable(types, frozenset())
 
     assert all(
         ours.left(requirement(INSTANCE_TYPE, "In", [f"t{number}"])) == 1 << number for number in range(100)
@@ -119,7 +119,7 @@ def test_many_different_sayings_are_told_apart_too() -> None:
 
 def test_answers_are_remembered() -> None:
     """The same question is worked out once."""
-    ours = Shelf(TYPES, frozenset())
+    ours = OfferingTable(TYPES, frozenset())
     wanted = requirement(ZONE, "In", ["zone-1"])
 
     assert ours.left(wanted) == ours.left(wanted) == 0b001
@@ -131,22 +131,22 @@ def test_one_shelf_serves_every_problem_with_the_same_types() -> None:
     types = tuple(TYPES)
     others = (*TYPES, instance_type("c"))
 
-    assert shelf_of(types, frozenset()) is shelf_of(types, frozenset())
-    assert shelf_of(types, frozenset()) is not shelf_of(types, frozenset({LABEL}))
-    assert shelf_of(types, frozenset()) is not shelf_of(others, frozenset())
+    assert offering_table(types, frozenset()) is offering_table(types, frozenset())
+    assert offering_table(types, frozenset()) is not offering_table(types, frozenset({LABEL}))
+    assert offering_table(types, frozenset()) is not offering_table(others, frozenset())
 
 
 def test_shelves_that_nobody_asks_for_are_forgotten() -> None:
     """Only the shelves that were used last are kept."""
     first = tuple(TYPES)
-    kept = shelf_of(first, frozenset())
+    kept = offering_table(first, frozenset())
     crowds = [(*TYPES, instance_type(f"t{number}")) for number in range(offerings._KEPT)]
 
     for crowd in crowds:
-        shelf_of(crowd, frozenset())
+        offering_table(crowd, frozenset())
 
-    assert shelf_of(first, frozenset()) is not kept
-    assert len(offerings._shelves) == offerings._KEPT
+    assert offering_table(first, frozenset()) is not kept
+    assert len(offerings._tables) == offerings._KEPT
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.labels import ON_DEMAND, SPOT, ZONE
 from karpenter.core.model.requirement import requirement
-from karpenter.core.scheduling.encode.offerings import Universe, amounts_of, pareto
+from karpenter.core.scheduling.encode.offerings import PoolOfferingTable, amounts_of, pareto
 from karpenter_local.testing.builders import instance_type, offering
 
 AXIS = ("cpu", "memory", "pods")
@@ -21,9 +21,9 @@ TALL = instance_type("tall", cpu=2, memory=32, sold=[offering("zone-2", SPOT, 0.
 GIB = 2**30
 
 
-def universe() -> Universe:
+def universe() -> PoolOfferingTable:
     """Return a fresh universe of three types."""
-    return Universe((SMALL, WIDE, TALL), AXIS, frozenset())
+    return PoolOfferingTable((SMALL, WIDE, TALL), AXIS, frozenset())
 
 
 def test_room_is_what_machines_have_for_pods() -> None:
@@ -55,7 +55,7 @@ def test_a_type_whose_system_needs_more_than_it_has_takes_nothing() -> None:
     broken = instance_type(
         "broken", resources={"ephemeral-storage": 1}, overhead={"ephemeral-storage": 2}, sold=SMALL.offerings
     )
-    ours = Universe((broken,), AXIS, frozenset())
+    ours = PoolOfferingTable((broken,), AXIS, frozenset())
 
     ours.reserve([{}])
 

@@ -8,10 +8,10 @@ import pytest
 
 from karpenter.api.pod import PodSpec
 from karpenter.api.wire import convert
-from karpenter.core.scheduling.encode.preferences import ladder, node_terms, required_apart
+from karpenter.core.scheduling.encode.preferences import node_terms, relaxations, required_anti_affinity
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.encode.preferences import Rung
+    from karpenter.core.scheduling.encode.preferences import Relaxation
 
 
 def expression(key: str, *values: str) -> dict[str, Any]:
@@ -39,10 +39,10 @@ def spread(key: str, unsatisfiable: str = "ScheduleAnyway") -> dict[str, Any]:
     return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": unsatisfiable}
 
 
-def rungs(*, respect: bool = True, avoidance: bool = False, **spec: object) -> list[Rung]:
+def rungs(*, respect: bool = True, avoidance: bool = False, **spec: object) -> list[Relaxation]:
     """Return every reading of a pod."""
     found = convert(spec, PodSpec)
-    return list(ladder(found, found.topology_spread_constraints, respect=respect, avoidance=avoidance))
+    return list(relaxations(found, found.topology_spread_constraints, respect=respect, avoidance=avoidance))
 
 
 def node_affinity(required: list[Any] | None = None, wanted: list[Any] | None = None) -> dict[str, Any]:
@@ -273,4 +273,4 @@ def test_what_a_pod_can_never_do_without(affinity: Any, terms: int, apart: int) 
     """Required alternatives and required distance can be asked for on their own."""
     spec = convert({"affinity": affinity}, PodSpec)
 
-    assert (len(node_terms(spec)), len(required_apart(spec))) == (terms, apart)
+    assert (len(node_terms(spec)), len(required_anti_affinity(spec))) == (terms, apart)

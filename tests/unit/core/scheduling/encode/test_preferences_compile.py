@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.api.labels import ARCH, HOSTNAME, ZONE
-from karpenter.core.scheduling.encode.preferences import cap_of
+from karpenter.core.scheduling.encode.preferences import host_limit
 from karpenter_local.testing.builders import (
     Wishes,
     company,
@@ -25,14 +25,14 @@ from tests.unit.core.scheduling.pack.runs import fresh, wish_of
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
-    from karpenter.core.scheduling.encode.preferences import Wish
+    from karpenter.core.scheduling.encode.preferences import PodData
 
 POOL = pool("p", instance_type("t"))
 MANY = 2**31 - 1
 WEB, DB = pod("w", app="web"), pod("d", app="db")
 
 
-def wish(one: Pod) -> Wish:
+def wish(one: Pod) -> PodData:
     """Return the wish of a pod beside four nodes: with nothing, two ``web``, one ``web``, and one ``db``."""
     there = [node("n0"), node("n1", WEB, pod("v", app="web")), node("n2", WEB), node("n3", DB)]
     return wish_of(fresh(problem(one, pools=[POOL], nodes=there)), one.metadata.name)
@@ -101,7 +101,7 @@ def test_a_single_demand_has_its_own_cap() -> None:
     """Each demand can be asked alone which bins it closes."""
     ours = wish(pod("x", near=[company(HOSTNAME, app="web"), company(HOSTNAME, app="db")]))
 
-    assert [[cap_of(asked, number) > 0 for number in range(4)] for asked in ours.demands.hosts] == [
+    assert [[host_limit(asked, number) > 0 for number in range(4)] for asked in ours.demands.hosts] == [
         [False, True, True, False],
         [False, False, False, True],
     ]

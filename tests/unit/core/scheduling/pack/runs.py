@@ -6,29 +6,29 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from karpenter.core.scheduling.encode.encode import Encoded
+from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack import greedy
-from karpenter.core.scheduling.pack.scheduler import Run
+from karpenter.core.scheduling.pack.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.encode.preferences import Wish
+    from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.problem import Problem
     from karpenter_local.testing.builders import Standing
 
 
-def fresh(given: Problem) -> Run:
+def fresh(given: Problem) -> Scheduler:
     """Return a run of a problem in which nothing is placed yet."""
-    return Run(Encoded(given))
+    return Scheduler(EncodedProblem(given))
 
 
-def placed(given: Problem) -> Run:
+def placed(given: Problem) -> Scheduler:
     """Return a run of a problem in which everything is placed, first come, first served."""
     run = fresh(given)
     greedy.pack(run, {each.number: len(each.pods) for each in run.encoded.classes})
     return run
 
 
-def wish_of(run: Run, name: str, reading: int = 0) -> Wish:
+def wish_of(run: Scheduler, name: str, reading: int = 0) -> PodData:
     """Return one reading of the class that a pod belongs to."""
     for each in run.encoded.classes:
         if any(pod.metadata.name == name for pod in each.pods):
@@ -36,7 +36,7 @@ def wish_of(run: Run, name: str, reading: int = 0) -> Wish:
     raise KeyError(name)
 
 
-def bins(run: Run) -> list[list[str]]:
+def bins(run: Scheduler) -> list[list[str]]:
     """Return the pods of every claim, in the order in which they came."""
     dealt: dict[int, int] = {}
     found: list[list[str]] = [[] for _ in range(run.claims.count)]

@@ -9,11 +9,11 @@ import pytest
 
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
 from karpenter.core.scheduling.pack.bins import Claims, Nodes
-from karpenter.core.scheduling.pack.nodeclaim import States
+from karpenter.core.scheduling.pack.nodeclaim import ClaimStates
 from karpenter_local.testing.builders import RULES, instance_type, pool
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.pack.nodeclaim import State
+    from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 AXIS = ("cpu", "memory", "pods")
 GIB = 2**30
@@ -24,11 +24,11 @@ def nodes(*free: tuple[int, ...]) -> Nodes:
     return Nodes(np.array(free, np.int64).reshape(len(free), 3))
 
 
-def states(*sizes: tuple[int, int]) -> list[State]:
+def states(*sizes: tuple[int, int]) -> list[ClaimState]:
     """Return the state of a claim of some cores and GiB, and one state for each size alone."""
     kinds = [instance_type(f"t{cpu}x{memory}", cpu=cpu, memory=memory) for cpu, memory in sizes]
     found = Template(0, pool("p", *kinds), [], AXIS, RULES.well_known)
-    known = States(RULES.well_known)
+    known = ClaimStates(RULES.well_known)
     offers = len(kinds[0].available)
     alone = [((1 << offers) - 1) << (offers * position) for position in range(len(kinds))]
     return [known.of(found, found.pool.requirements, bits) for bits in (found.bits, *alone)]

@@ -10,7 +10,7 @@ import pytest
 from karpenter.api.labels import ARCH, HOSTNAME, INSTANCE_TYPE, PREFER_NO_SCHEDULE, ZONE
 from karpenter.core.model.hostportusage import HostPort
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.decode import Outcome
+from karpenter.core.scheduling.decode import DecodedPlan
 from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter_local.testing.builders import (
@@ -30,7 +30,7 @@ from tests.unit.core.scheduling.pack import runs
 from tests.unit.core.scheduling.pack.runs import bins
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.pack.scheduler import Run
+    from karpenter.core.scheduling.pack.scheduler import Scheduler
     from karpenter.core.scheduling.problem import Problem
 
 T4 = instance_type("t4", cpu=4, memory=8)
@@ -38,7 +38,7 @@ T8 = instance_type("t8", cpu=8, memory=16)
 POOL = pool("p", T4, T8)
 
 
-def sizes(run: Run) -> list[int]:
+def sizes(run: Scheduler) -> list[int]:
     """Return how many pods each claim has."""
     return [len(each) for each in bins(run)]
 
@@ -52,7 +52,7 @@ def test_existing_nodes_come_first_in_order() -> None:
 
     run = runs.placed(problem(replicas(pod("a", cpu="1"), 4), pools=[POOL], nodes=there))
 
-    assert Outcome(run).placed == {"n1": ("default/a-000", "default/a-001"), "n2": ("default/a-002",)}
+    assert DecodedPlan(run).placed == {"n1": ("default/a-000", "default/a-001"), "n2": ("default/a-002",)}
     assert bins(run) == [["a-003"]]
 
 
@@ -99,7 +99,7 @@ def test_existing_nodes_come_first_in_order() -> None:
 )
 def test_nodes_take_what_they_may(given: Problem, expected: dict[str, int]) -> None:
     """A node takes as many pods as room, ports and company allow."""
-    assert {name: len(pods) for name, pods in Outcome(runs.placed(given)).placed.items()} == expected
+    assert {name: len(pods) for name, pods in DecodedPlan(runs.placed(given)).placed.items()} == expected
 
 
 def test_volumes_are_attached_up_to_the_limit_of_a_node() -> None:
@@ -114,7 +114,7 @@ def test_volumes_are_attached_up_to_the_limit_of_a_node() -> None:
 
     run = runs.placed(problem(*(pod(name) for name in "abcd"), nodes=there, volumes=volumes))
 
-    assert Outcome(run).placed == {"n1": ("default/a", "default/b", "default/c"), "n2": ("default/d",)}
+    assert DecodedPlan(run).placed == {"n1": ("default/a", "default/b", "default/c"), "n2": ("default/d",)}
 
 
 # Claims.

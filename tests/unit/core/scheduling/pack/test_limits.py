@@ -10,7 +10,7 @@ import pytest
 
 from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-from karpenter.core.scheduling.pack.limits import ledgers
+from karpenter.core.scheduling.pack.limits import pool_limits
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
@@ -30,18 +30,18 @@ from karpenter_local.testing.validator import problems_of
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import InstanceType
-    from karpenter.core.scheduling.pack.limits import Ledger
+    from karpenter.core.scheduling.pack.limits import PoolLimits
     from karpenter.core.scheduling.problem import Plan, Pool, Problem
 
 GREEDY = Options(packing="greedy")
 S2, S4, S8, S16 = (instance_type(f"s{cpu}", cpu=cpu, memory=2 * cpu) for cpu in (2, 4, 8, 16))
 
 
-def ledger(limits: dict[str, str], *sizes: int) -> Ledger:
+def ledger(limits: dict[str, str], *sizes: int) -> PoolLimits:
     """Return the ledger of a pool with machines of some cores."""
     kinds = [instance_type(f"s{cpu}", cpu=cpu, memory=2 * cpu) for cpu in sizes]
     found = Template(0, pool("p", *kinds, limits=limits), [], ("cpu", "memory", "pods"), RULES.well_known)
-    return ledgers([found])[0]
+    return pool_limits([found])[0]
 
 
 def machines(plan: Plan) -> Counter[str]:
@@ -59,7 +59,7 @@ def test_only_pools_with_limits_have_a_ledger() -> None:
     free = Template(0, pool("p", S2), [], ("cpu",), RULES.well_known)
     limited = Template(1, pool("q", S2, limits={"cpu": "4"}), [], ("cpu",), RULES.well_known)
 
-    assert set(ledgers([free, limited])) == {1}
+    assert set(pool_limits([free, limited])) == {1}
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from karpenter.api.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, 
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-from karpenter.core.scheduling.pack.nodeclaim import States
+from karpenter.core.scheduling.pack.nodeclaim import ClaimStates
 from karpenter_local.testing.builders import RULES, instance_type, need, offering, only, pool
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.pack.nodeclaim import State
+    from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 RACK = "example.com/rack"
 AXIS = ("cpu", "memory", "pods")
@@ -30,9 +30,9 @@ def wants(key: str, *values: str) -> Requirements:
     return Requirements.only(key, frozenset(values))
 
 
-def start() -> tuple[States, State]:
+def start() -> tuple[ClaimStates, ClaimState]:
     """Return fresh states, and the one that a claim of the pool starts in."""
-    states = States(RULES.well_known)
+    states = ClaimStates(RULES.well_known)
     return states, states.of(TEMPLATE, POOL.requirements, TEMPLATE.bits)
 
 
@@ -109,7 +109,7 @@ def test_requirements_are_joined_before_offerings_are_asked() -> None:
     kinds = [instance_type("x", type_labels={RACK: "x"}), instance_type("y", type_labels={RACK: "y"})]
     ours = pool("p", *kinds, requires=[only(RACK, "x", "z")])
     found = Template(0, ours, [], AXIS, RULES.well_known)
-    states = States(RULES.well_known)
+    states = ClaimStates(RULES.well_known)
     first = states.of(found, ours.requirements, found.universe.everything)
 
     assert states.step(first, wants(RACK, "z", "y")) is None
@@ -135,7 +135,7 @@ def test_where_nothing_has_room_nothing_fits() -> None:
     """When daemons leave no type any room, even an empty pod does not fit."""
     found = Template(0, pool("p", SMALL), [], AXIS, RULES.well_known)
     found.universe.reserve([{"cpu": 9000}])
-    state = States(RULES.well_known).of(found, NOTHING_REQUIRED, found.bits)
+    state = ClaimStates(RULES.well_known).of(found, NOTHING_REQUIRED, found.bits)
 
     assert state.most == (-1, -1, -1)
     assert not state.fits((0, 0, 0))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ON_DEMAND, ZONE
-from karpenter.core.scheduling.decode import Outcome
-from karpenter.core.scheduling.pack.one_by_one import Stepper
+from karpenter.core.scheduling.decode import DecodedPlan
+from karpenter.core.scheduling.pack.one_by_one import OneByOne
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
@@ -32,7 +32,7 @@ from tests.unit.core.scheduling.pack.runs import bins
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
-    from karpenter.core.scheduling.pack.scheduler import Run
+    from karpenter.core.scheduling.pack.scheduler import Scheduler
     from karpenter.core.scheduling.problem import Problem
 
 RACK = "example.com/rack"
@@ -47,7 +47,7 @@ def even(count: int, *, key: str = ZONE, cpu: str = "500m", skew: int = 1, **how
     return replicas(pod("w", app="web", cpu=cpu, spreads=spreads), count)
 
 
-def per_domain(run: Run, key: str = ZONE) -> dict[str, int]:
+def per_domain(run: Scheduler, key: str = ZONE) -> dict[str, int]:
     """Return how many pods there are per value of a label, on nodes and on claims."""
     found: Counter[str] = Counter()
     for move in run.moves:
@@ -104,7 +104,7 @@ def test_existing_nodes_are_used_as_far_as_the_spread_allows() -> None:
     """A node takes its zone's share; the other zones get machines of their own."""
     run = runs.placed(problem(even(6), pools=[POOL], nodes=[node("n", zone="zone-1")]))
 
-    assert Outcome(run).placed == {"n": ("default/w-000", "default/w-003")}
+    assert DecodedPlan(run).placed == {"n": ("default/w-000", "default/w-003")}
     assert per_domain(run) == {"zone-1": 2, "zone-2": 2, "zone-3": 2}
 
 
@@ -118,7 +118,7 @@ def test_nodes_that_are_full_are_forgotten() -> None:
 
     run = runs.placed(problem(even(4), nodes=there))
 
-    assert {name: len(pods) for name, pods in Outcome(run).placed.items()} == {"n1": 1, "n2": 1, "n3": 2}
+    assert {name: len(pods) for name, pods in DecodedPlan(run).placed.items()} == {"n1": 1, "n2": 1, "n3": 2}
 
 
 def test_several_spreads_hold_at_once() -> None:
@@ -140,7 +140,7 @@ def test_custom_labels_are_domains() -> None:
     run = runs.placed(problem(even(6, key=RACK), pools=[racks]))
 
     assert per_domain(run, RACK) == {"a": 2, "b": 2, "c": 2}
-    assert sorted(new.labels[RACK] for new in Outcome(run).new_nodes) == ["a", "b", "c"]
+    assert sorted(new.labels[RACK] for new in DecodedPlan(run).new_nodes) == ["a", "b", "c"]
 
 
 def test_spread_over_nodes_opens_nodes() -> None:
@@ -198,7 +198,7 @@ def test_a_node_with_company_is_shared() -> None:
 
     run = runs.placed(problem(pod("w", near=[company(HOSTNAME, app="db")]), pools=[POOL], nodes=there))
 
-    assert Outcome(run).placed == {"n2": ("default/w",)}
+    assert DecodedPlan(run).placed == {"n2": ("default/w",)}
 
 
 def test_claims_without_company_are_asked_again() -> None:
@@ -348,7 +348,7 @@ def test_a_pod_that_only_lacks_a_reservation_waits() -> None:
     )
     run = runs.fresh(given)
 
-    left = Stepper(run, run.wishes[0]).place(1)
+    left = OneByOne(run, run.wishes[0]).place(1)
 
     assert (left, run.must_wait, run.claims.count) == (1, True, 0)
 
@@ -358,7 +358,7 @@ def test_nothing_helps_a_pod_that_no_reading_can_place() -> None:
     given = problem(even(2, cpu="64"), pools=[POOL])
     run = runs.fresh(given)
 
-    assert Stepper(run, run.wishes[0]).place(2) == 2
+    assert OneByOne(run, run.wishes[0]).place(2) == 2
 
 
 def test_the_first_of_equally_empty_claims_is_taken_whatever_became_of_it() -> None:

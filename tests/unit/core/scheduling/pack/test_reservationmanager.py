@@ -17,11 +17,11 @@ from karpenter.api.labels import (
 )
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
 from karpenter.core.scheduling.pack.reservationmanager import (
-    Reservations,
-    falls_short,
-    fitting,
-    footing,
-    variety,
+    ReservationManager,
+    cheapest_types,
+    distinct_values,
+    fitting_offerings,
+    violates_min_values,
 )
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
@@ -85,7 +85,7 @@ def test_only_types_with_room_are_a_choice() -> None:
     run = fresh(problem(pod("a"), pools=[pool("p", *S)]))
     state = run.base(run.templates[0])
 
-    bits = fitting(state, (3000, 1, 1))
+    bits = fitting_offerings(state, (3000, 1, 1))
 
     assert [state.template.universe.types[k].name for k in state.template.universe.types_of(bits)] == [
         "s4",
@@ -97,8 +97,8 @@ def test_variety_counts_the_values_of_what_is_left() -> None:
     """Only keys that demand a minimum are counted, over all types that are left."""
     ours = template(*S)
 
-    assert variety(ours, ours.bits) == {INSTANCE_TYPE: 3, FAMILY: 2}
-    assert variety(ours, 0) == {INSTANCE_TYPE: 0, FAMILY: 0}
+    assert distinct_values(ours, ours.bits) == {INSTANCE_TYPE: 3, FAMILY: 2}
+    assert distinct_values(ours, 0) == {INSTANCE_TYPE: 0, FAMILY: 0}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_variety_counts_the_values_of_what_is_left() -> None:
 )
 def test_falling_short(found: dict[str, int], expected: bool) -> None:
     """Every key must have as many values as it demands."""
-    assert falls_short(found, {"a": 2, "b": 1}) is expected
+    assert violates_min_values(found, {"a": 2, "b": 1}) is expected
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_footing(least: dict[str, int], expected: list[str]) -> None:
     """A claim counts as the cheapest types that give it the choice it must have."""
     ours = template(S[2], S[0], S[1])
 
-    found = footing(ours, ours.bits, least)
+    found = cheapest_types(ours, ours.bits, least)
 
     assert [ours.universe.types[kind].name for kind in found] == expected
 
@@ -184,10 +184,10 @@ def test_best_effort_changes_nothing_where_there_is_enough() -> None:
 # Reservations.
 
 
-def reservations(*sold: Offering, strict: bool = True) -> tuple[Reservations, Template]:
+def reservations(*sold: Offering, strict: bool = True) -> tuple[ReservationManager, Template]:
     """Return the reservations of one type that is sold in some ways."""
     ours = Template(0, pool("p", instance_type("t", sold=sold)), [], AXIS, RULES.well_known)
-    return Reservations([ours], strict=strict), ours
+    return ReservationManager([ours], strict=strict), ours
 
 
 def test_the_scarcest_figure_of_a_reservation_counts() -> None:

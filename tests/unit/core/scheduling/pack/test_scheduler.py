@@ -8,8 +8,8 @@ import pytest
 
 from karpenter.api.labels import ARCH, HOSTNAME, INSTANCE_TYPE, ON_DEMAND, ZONE
 from karpenter.core.model.hostportusage import HostPort
-from karpenter.core.scheduling.pack.scheduler import Opening
-from karpenter.core.scheduling.pack.topologygroup import Kind
+from karpenter.core.scheduling.pack.scheduler import NewClaim
+from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter_local.testing.builders import (
     company,
@@ -212,7 +212,9 @@ def test_anti_affinity_blocks_every_zone_that_a_claim_could_get() -> None:
 
     groups = {group.kind: group.counts for group in run.counting(wish_of(run, "a"))}
 
-    assert groups == {kind: {"zone-1": 1, "zone-2": 1, "zone-3": 1} for kind in (Kind.APART, Kind.KEPT_OFF)}
+    assert groups == {
+        kind: {"zone-1": 1, "zone-2": 1, "zone-3": 1} for kind in (TopologyType.APART, TopologyType.KEPT_OFF)
+    }
 
 
 def test_whether_a_first_pod_could_start_a_claim() -> None:
@@ -231,9 +233,9 @@ def test_limits_are_counted_before_a_claim_is_opened() -> None:
     run = fresh(problem(pod("a"), pools=[pool("p", T4, T8, limits={"cpu": "15"})]))
     state = run.base(run.templates[0])
 
-    run.open(Opening(state))
+    run.open(NewClaim(state))
     between = run.ledgers[0].is_exact
-    run.open(Opening(state))
+    run.open(NewClaim(state))
 
     assert (between, run.ledgers[0].is_exact) == (False, True)
 

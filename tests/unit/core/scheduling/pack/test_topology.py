@@ -11,7 +11,7 @@ from karpenter.api.labels import ARCH, HOSTNAME, ZONE
 from karpenter.api.meta import LabelSelector, LabelSelectorRequirement
 from karpenter.api.pod import PodAffinityTerm
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.pack.topologygroup import Kind
+from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter_local.testing.builders import (
     Wishes,
     company,
@@ -31,21 +31,21 @@ from tests.unit.core.scheduling.pack.runs import fresh, unlabelled, wish_of
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
-    from karpenter.core.scheduling.pack.topology import Asked
-    from karpenter.core.scheduling.pack.topologygroup import Group
+    from karpenter.core.scheduling.pack.topology import TopologyDemand
+    from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
     from karpenter.core.scheduling.problem import Problem
 
 TWO = pool("p", instance_type("t", sold=offerings(1, zones=["zone-1", "zone-2"])))
 EVERY_APP = LabelSelector(match_expressions=(LabelSelectorRequirement(key="app", operator="Exists"),))
 
 
-def asked(given: Problem, name: str = "x") -> list[Asked]:
+def asked(given: Problem, name: str = "x") -> list[TopologyDemand]:
     """Return everything that the first reading of a pod asks of its surroundings."""
     demands = wish_of(fresh(given), name).demands
     return [*demands.domains, *demands.hosts]
 
 
-def only_group(given: Problem, name: str = "x") -> Group:
+def only_group(given: Problem, name: str = "x") -> TopologyGroup:
     """Return the one group that limits a pod."""
     (one,) = asked(given, name)
     return one.group
@@ -65,7 +65,7 @@ def test_a_spread_counts_pods_of_its_namespace_that_run() -> None:
 
     group = only_group(problem(even(), pools=[TWO], nodes=there))
 
-    assert (group.kind, group.key) == (Kind.SPREAD, ZONE)
+    assert (group.kind, group.key) == (TopologyType.SPREAD, ZONE)
     assert group.counts == {"zone-1": 1, "zone-2": 0}
 
 
@@ -286,7 +286,7 @@ def test_running_pods_keep_others_off() -> None:
     (one,) = asked(given)
 
     assert (one.group.kind, one.group.counts, one.counts_itself) == (
-        Kind.KEPT_OFF,
+        TopologyType.KEPT_OFF,
         {"zone-1": 1, "zone-2": 0},
         False,
     )
@@ -307,7 +307,7 @@ def test_waiting_pods_keep_others_off_too() -> None:
 
     (one,) = wish_of(run, "x").demands.domains
 
-    assert one.group.kind is Kind.KEPT_OFF
+    assert one.group.kind is TopologyType.KEPT_OFF
     assert one.group in run.counting(wish_of(run, "k"))
     assert one.group not in run.counting(wish_of(run, "x"))
 

@@ -9,7 +9,13 @@ import pytest
 from karpenter.api.labels import HOSTNAME, ZONE
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.selectors import parse_selector
-from karpenter.core.scheduling.pack.topologygroup import _SPARSE, Group, GroupKey, HostCounts, Kind
+from karpenter.core.scheduling.pack.topologygroup import (
+    _SPARSE,
+    HostCounts,
+    TopologyGroup,
+    TopologyGroupKey,
+    TopologyType,
+)
 from karpenter_local.testing.builders import selecting
 
 if TYPE_CHECKING:
@@ -19,12 +25,14 @@ ANYWHERE = requirement(ZONE, "Exists")
 NOT_A = requirement(ZONE, "NotIn", ["a"])
 
 
-def group(kind: Kind, *, key: str = ZONE, skew: int = 1, min_domains: int = 0, **counts: int) -> Group:
+def group(
+    kind: TopologyType, *, key: str = ZONE, skew: int = 1, min_domains: int = 0, **counts: int
+) -> TopologyGroup:
     """Return a group of pods labelled ``app=web`` with some counts per zone."""
-    spec = GroupKey(
+    spec = TopologyGroupKey(
         kind, key, frozenset({"default"}), parse_selector(selecting(app="web")), skew, min_domains
     )
-    found = Group(spec)
+    found = TopologyGroup(spec)
     found.know(counts)
     for domain, count in counts.items():
         found.add(domain, count)
@@ -34,64 +42,80 @@ def group(kind: Kind, *, key: str = ZONE, skew: int = 1, min_domains: int = 0, *
 @pytest.mark.parametrize(
     ("ours", "strict", "counts_itself", "expected"),
     [
-        pytest.param(group(Kind.SPREAD, a=1, b=0), ANYWHERE, True, {"b": 0}, id="the fuller zone must wait"),
         pytest.param(
-            group(Kind.SPREAD, a=1, b=1), ANYWHERE, True, {"a": 1, "b": 1}, id="level zones are all open"
+            group(TopologyType.SPREAD, a=1, b=0), ANYWHERE, True, {"b": 0}, id="the fuller zone must wait"
         ),
         pytest.param(
-            group(Kind.SPREAD, a=1, b=0),
+            group(TopologyType.SPREAD, a=1, b=1),
+            ANYWHERE,
+            True,
+            {"a": 1, "b": 1},
+            id="level zones are all open",
+        ),
+        pytest.param(
+            group(TopologyType.SPREAD, a=1, b=0),
             ANYWHERE,
             False,
             {"a": 1, "b": 0},
             id="who does not count may tip the scale",
         ),
         pytest.param(
-            group(Kind.SPREAD, a=2, b=0), ANYWHERE, False, {"b": 0}, id="but not where it is tipped"
+            group(TopologyType.SPREAD, a=2, b=0), ANYWHERE, False, {"b": 0}, id="but not where it is tipped"
         ),
         pytest.param(
-            group(Kind.SPREAD, skew=3, a=2, b=0), ANYWHERE, True, {"a": 2, "b": 0}, id="a wider skew"
+            group(TopologyType.SPREAD, skew=3, a=2, b=0), ANYWHERE, True, {"a": 2, "b": 0}, id="a wider skew"
         ),
         pytest.param(
-            group(Kind.SPREAD, a=0, b=2, c=3),
+            group(TopologyType.SPREAD, a=0, b=2, c=3),
             NOT_A,
             True,
             {"b": 2},
             id="zones that the pod excludes do not count",
         ),
         pytest.param(
-            group(Kind.SPREAD, min_domains=3, a=1, b=1),
+            group(TopologyType.SPREAD, min_domains=3, a=1, b=1),
             ANYWHERE,
             True,
             {},
             id="too few domains count as empty ones",
         ),
         pytest.param(
-            group(Kind.SPREAD, min_domains=2, a=1, b=1),
+            group(TopologyType.SPREAD, min_domains=2, a=1, b=1),
             ANYWHERE,
             True,
             {"a": 1, "b": 1},
             id="enough domains do not",
         ),
-        pytest.param(group(Kind.SPREAD), ANYWHERE, True, {}, id="without domains there is nowhere to go"),
-        pytest.param(group(Kind.NEAR, a=2, b=0), ANYWHERE, True, {"a": 2}, id="company is where others are"),
-        pytest.param(group(Kind.NEAR, a=2, b=0), NOT_A, False, {}, id="company out of reach is none"),
         pytest.param(
-            group(Kind.NEAR, a=2, b=0), NOT_A, True, None, id="then the first of its kind starts anew"
+            group(TopologyType.SPREAD), ANYWHERE, True, {}, id="without domains there is nowhere to go"
         ),
         pytest.param(
-            group(Kind.NEAR, a=0), ANYWHERE, True, None, id="the first of its kind may start anywhere"
+            group(TopologyType.NEAR, a=2, b=0), ANYWHERE, True, {"a": 2}, id="company is where others are"
+        ),
+        pytest.param(group(TopologyType.NEAR, a=2, b=0), NOT_A, False, {}, id="company out of reach is none"),
+        pytest.param(
+            group(TopologyType.NEAR, a=2, b=0), NOT_A, True, None, id="then the first of its kind starts anew"
         ),
         pytest.param(
-            group(Kind.NEAR, a=0), ANYWHERE, False, {}, id="the company of others must be there first"
+            group(TopologyType.NEAR, a=0), ANYWHERE, True, None, id="the first of its kind may start anywhere"
         ),
-        pytest.param(group(Kind.APART, a=1, b=0), ANYWHERE, True, {"b": 0}, id="apart means where nobody is"),
         pytest.param(
-            group(Kind.KEPT_OFF, a=1, b=0), ANYWHERE, False, {"b": 0}, id="where nobody keeps them off"
+            group(TopologyType.NEAR, a=0), ANYWHERE, False, {}, id="the company of others must be there first"
+        ),
+        pytest.param(
+            group(TopologyType.APART, a=1, b=0), ANYWHERE, True, {"b": 0}, id="apart means where nobody is"
+        ),
+        pytest.param(
+            group(TopologyType.KEPT_OFF, a=1, b=0),
+            ANYWHERE,
+            False,
+            {"b": 0},
+            id="where nobody keeps them off",
         ),
     ],
 )
 def test_permitted(
-    ours: Group, strict: Requirement, counts_itself: bool, expected: dict[str, int] | None
+    ours: TopologyGroup, strict: Requirement, counts_itself: bool, expected: dict[str, int] | None
 ) -> None:
     """Counts decide which domains are open; None asks for a first one."""
     assert ours.permitted(strict, counts_itself=counts_itself) == expected
@@ -99,8 +123,10 @@ def test_permitted(
 
 def test_a_group_picks_by_namespace_and_labels() -> None:
     """Pods are picked when their labels match in a namespace that counts."""
-    ours = group(Kind.SPREAD)
-    everywhere = Group(GroupKey(Kind.NEAR, ZONE, None, parse_selector(selecting(app="web"))))
+    ours = group(TopologyType.SPREAD)
+    everywhere = TopologyGroup(
+        TopologyGroupKey(TopologyType.NEAR, ZONE, None, parse_selector(selecting(app="web")))
+    )
 
     assert ours.selects("default", {"app": "web"})
     assert not ours.selects("other", {"app": "web"})
@@ -110,7 +136,7 @@ def test_a_group_picks_by_namespace_and_labels() -> None:
 
 def test_counting_tells_everyone() -> None:
     """Each count changes the version by which answers are known to be old; knowing a domain does not."""
-    ours = group(Kind.SPREAD)
+    ours = group(TopologyType.SPREAD)
 
     ours.know(["a"])
     before = ours.version
@@ -123,8 +149,8 @@ def test_counting_tells_everyone() -> None:
 
 def test_nodes_are_domains_of_their_own() -> None:
     """Groups over host names are counted by bin."""
-    assert group(Kind.SPREAD, key=HOSTNAME).by_host
-    assert not group(Kind.SPREAD).by_host
+    assert group(TopologyType.SPREAD, key=HOSTNAME).by_host
+    assert not group(TopologyType.SPREAD).by_host
 
 
 @pytest.mark.parametrize("bins", [pytest.param(3, id="few bins"), pytest.param(2 * _SPARSE, id="many bins")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.pack.topologygroup import level
+from karpenter.core.scheduling.pack.topologygroup import distribute_evenly
 
 
 @pytest.mark.parametrize(
@@ -22,13 +22,13 @@ from karpenter.core.scheduling.pack.topologygroup import level
 )
 def test_level(held: list[int], most: list[int], count: int, expected: list[int]) -> None:
     """Pods go one by one to whoever has the fewest and still has room, the first of equals."""
-    assert level(np.array(held), np.array(most), count).tolist() == expected
+    assert distribute_evenly(np.array(held), np.array(most), count).tolist() == expected
 
 
 def test_inputs_are_left_alone() -> None:
     """What was held, and what there is room for, is not changed."""
     held, most = np.array([0, 0]), np.array([1, 1])
 
-    level(held, most, 7)[0] = 9
+    distribute_evenly(held, most, 7)[0] = 9
 
     assert (held.tolist(), most.tolist()) == ([0, 0], [1, 1])

@@ -10,7 +10,7 @@ import highspy
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.price.bound import _ITEMS, EQUAL_VALUES, LINEAR_PROGRAM, values
+from karpenter.core.scheduling.price.bound import _ITEMS, EQUAL_VALUES, LINEAR_PROGRAM, dual_values
 from karpenter.core.scheduling.price.market import Market
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_bound(ours: Market, expected: float) -> None:
     """The bound is what divisible pods cost on divisible machines, or whole pods of one kind alone."""
-    found = values(ours)
+    found = dual_values(ours)
 
     assert found.bound == pytest.approx(expected)
     assert found.method == LINEAR_PROGRAM
@@ -126,7 +126,7 @@ def test_bound(ours: Market, expected: float) -> None:
 )
 def test_bound_without_the_library(ours: Market, expected: float) -> None:
     """Without a linear program values are the same on every machine; what they prove holds, and says so."""
-    found = values(ours)
+    found = dual_values(ours)
 
     assert found.bound == pytest.approx(expected, rel=0.2)
     assert found.bound <= expected + 1e-9
@@ -147,7 +147,7 @@ def test_a_program_that_does_not_end_is_done_without(monkeypatch: pytest.MonkeyP
     stuck = SimpleNamespace(Highs=Stuck, **{name: getattr(highspy, name) for name in names})
     monkeypatch.setitem(sys.modules, "highspy", stuck)
 
-    found = values(market([(4, (1, 1))], [(1.0, (4, 4))]))
+    found = dual_values(market([(4, (1, 1))], [(1.0, (4, 4))]))
 
     assert found.bound == pytest.approx(1.0)
     assert found.method == EQUAL_VALUES
@@ -157,7 +157,7 @@ def test_many_different_pods_are_sampled() -> None:
     """With very many items the program looks at the heaviest only; the bound is about all of them."""
     items = [(1, (1 + number / 1000, 1.0)) for number in range(_ITEMS + 40)]
 
-    found = values(market(items, [(1.0, (4, 4))]))
+    found = dual_values(market(items, [(1.0, (4, 4))]))
 
     exact = sum(cpu for _, (cpu, _) in items) / 4
     assert found.bound == pytest.approx(exact)
@@ -174,7 +174,7 @@ def test_many_different_pods_are_sampled() -> None:
 )
 def test_free_room(free: tuple[int, int], expected: float) -> None:
     """What could run on room that is there already need not be paid for."""
-    found = values(market([(8, (1, 1))], [(1.0, (4, 4))]), np.array(free, np.float64))
+    found = dual_values(market([(8, (1, 1))], [(1.0, (4, 4))]), np.array(free, np.float64))
 
     assert found.bound == pytest.approx(expected)
 
@@ -183,9 +183,9 @@ def test_the_dearest_pods_use_free_room_first() -> None:
     """Free room is taken to be used in the way that saves most, so that nothing could save more."""
     ours = market([(1, (1,)), (1, (1,))], [(1.0, (1,)), (9.0, (1,))], fits=[[True, False], [False, True]])
 
-    assert values(ours, np.array([1.0])).bound == pytest.approx(1.0)
+    assert dual_values(ours, np.array([1.0])).bound == pytest.approx(1.0)
 
 
 def test_pods_that_cost_nothing_need_no_free_room() -> None:
     """When nothing has a price, free room changes nothing."""
-    assert values(market([(1, (1,))], [(0.0, (1,))]), np.array([1.0])).bound == 0.0
+    assert dual_values(market([(1, (1,))], [(0.0, (1,))]), np.array([1.0])).bound == 0.0

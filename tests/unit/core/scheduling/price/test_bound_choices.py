@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.core.scheduling.encode.encode import Encoded
+from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.price import bound
 from karpenter.core.scheduling.price.market import Item
 from karpenter_local.testing.builders import instance_type, offering, pod, pool, problem
@@ -22,7 +22,7 @@ GIB = 2**30
 
 def template() -> Template:
     """Return a pool of three machines; its axis is cpu, memory and pods."""
-    return Encoded(problem(pod("a"), pools=[pool("p", SMALL, WIDE, DEAR)])).templates[0]
+    return EncodedProblem(problem(pod("a"), pools=[pool("p", SMALL, WIDE, DEAR)])).templates[0]
 
 
 def asked(cpu: int, memory: int, bits: int) -> Item:
@@ -34,7 +34,7 @@ def test_pods_are_settled_where_they_take_up_least_money() -> None:
     """Pods that want memory go to the machine that has it cheaply, others to where cpu is cheap."""
     lean, heavy = asked(1000, 1, 0b111), asked(500, 30, 0b011)
 
-    found = bound.settled([lean, heavy], [40, 40], template())
+    found = bound.with_one_offering([lean, heavy], [40, 40], template())
 
     assert [item.bits for item in found] == [(0b001,), (0b010,)]
     assert [item.want for item in found] == [lean.want, heavy.want]
@@ -44,6 +44,6 @@ def test_pods_that_fit_none_of_the_few_keep_their_own(monkeypatch: pytest.Monkey
     """A pod that may use only a machine which few others need is settled on that."""
     monkeypatch.setattr(bound, "_FEW", 1)
 
-    found = bound.settled([asked(1000, 1, 0b101), asked(1000, 1, 0b100)], [100, 1], template())
+    found = bound.with_one_offering([asked(1000, 1, 0b101), asked(1000, 1, 0b100)], [100, 1], template())
 
     assert [item.bits for item in found] == [(0b001,), (0b100,)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from karpenter.core.scheduling.price import bound
-from karpenter.core.scheduling.price.bound import best_values, values
+from karpenter.core.scheduling.price.bound import best_values, dual_values
 from tests.unit.core.scheduling.price.test_bound import market
 
 if TYPE_CHECKING:
@@ -34,20 +34,20 @@ def test_a_resource_that_nobody_wants_says_nothing_about_a_machine(monkeypatch: 
     ours = market([(4, (1, 0))], [(1.0, (1, 9)), (1.0, (4, 1)), (1.0, (2, 5))])
 
     assert bound._promising(ours).tolist() == [1]
-    assert values(ours).bound == pytest.approx(1.0)
+    assert dual_values(ours).bound == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_small_program_proves_as_much_as_the_whole(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beginning with a few machines and letting others join costs no more than a hair of the bound."""
     ours = crowded(seed)
-    whole = values(ours).bound
+    whole = dual_values(ours).bound
     monkeypatch.setattr(bound, "_MACHINES", 6)
     monkeypatch.setattr(bound, "_EACH", 1)
     monkeypatch.setattr(bound, "_ROUNDS", 9)
     monkeypatch.setattr(bound, "_JOINING", 8)
 
-    small = values(ours).bound
+    small = dual_values(ours).bound
 
     assert small <= whole * (1 + 1e-6)
     assert small >= whole * 0.98

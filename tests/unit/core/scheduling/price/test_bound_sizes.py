@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from karpenter.core.scheduling.price.bound import cells
+from karpenter.core.scheduling.price.bound import size_classes
 
 
 def found(
@@ -12,7 +12,7 @@ def found(
 ) -> set[frozenset[int]]:
     """Return which positions share a cell."""
     many = np.array(counts or [1.0] * len(sizes))
-    answer = cells(np.array(sizes), many, kinds or "x" * len(sizes), most)
+    answer = size_classes(np.array(sizes), many, kinds or "x" * len(sizes), most)
     return {frozenset(each.tolist()) for each in answer}
 
 

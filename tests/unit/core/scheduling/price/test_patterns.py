@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from karpenter.core.scheduling.price import patterns
-from karpenter.core.scheduling.price.bound import values
+from karpenter.core.scheduling.price.bound import dual_values
 from karpenter.core.scheduling.price.patterns import pack_by_price
 from tests.unit.core.scheduling.price.test_bound import market
 
 if TYPE_CHECKING:
     from karpenter.core.scheduling.price.market import Market
-    from karpenter.core.scheduling.price.patterns import Packed
+    from karpenter.core.scheduling.price.patterns import Packing
 
 
-def pack(ours: Market, rounds: int = 60, seed: int = 0) -> Packed:
+def pack(ours: Market, rounds: int = 60, seed: int = 0) -> Packing:
     """Return what is bought for a market."""
-    return pack_by_price(ours, values(ours), rounds=rounds, seed=seed)
+    return pack_by_price(ours, dual_values(ours), rounds=rounds, seed=seed)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import msgspec
 from karpenter.api import labels
 from karpenter.api.pod import Pod
 from karpenter.core.model.resources import parse_resources
-from karpenter.core.scheduling.problem import Existing, Located, Options, Place, Problem
+from karpenter.core.scheduling.problem import BoundPod, ExistingNode, Options, Problem, TopologyNode
 from karpenter_local.testing.builders.machines import RULES, ZONES
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ DEFAULT_OPTIONS: Final = Options()
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """A node that is there, and the pods that run on it."""
 
-    existing: Existing
+    existing: ExistingNode
     pods: tuple[Pod, ...] = ()
     takes_pods: bool = True
     """False for a node that counts for spread and affinity but is no candidate."""
@@ -59,7 +59,7 @@ def node(
         **({labels.NODEPOOL: pool_name} if pool_name else {}),
         **(node_labels or {}),
     }
-    existing = Existing(
+    existing = ExistingNode(
         name=name,
         labels=own,
         taints=taints,
@@ -93,10 +93,10 @@ def problem(
         pools=tuple(pools),
         nodes=tuple(each.existing for each in nodes if each.takes_pods),
         places=tuple(
-            Place(name=each.existing.name, labels=each.existing.labels, taints=each.existing.taints)
+            TopologyNode(name=each.existing.name, labels=each.existing.labels, taints=each.existing.taints)
             for each in nodes
         ),
-        located=tuple(Located(bound, each.existing.name) for each in nodes for bound in each.pods),
+        located=tuple(BoundPod(bound, each.existing.name) for each in nodes for bound in each.pods),
         daemons=tuple(daemons),
         volumes=volumes or {},
         namespaces=namespaces if namespaces is not None else known,

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import InstanceType, Offering
     from karpenter.core.model.hostportusage import HostPort
-    from karpenter.core.scheduling.problem import Existing, Pool
+    from karpenter.core.scheduling.problem import ExistingNode, Pool
 
 
 class NodeBin:
     """A node that is there."""
 
-    def __init__(self, node: Existing) -> None:
+    def __init__(self, node: ExistingNode) -> None:
         self.node = node
         self.name = node.name
         self.pods: list[Pod] = []

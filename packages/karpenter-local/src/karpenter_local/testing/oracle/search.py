@@ -13,7 +13,7 @@ import msgspec
 
 from karpenter.api.labels import NODES, PREFER_NO_SCHEDULE, RESERVED
 from karpenter.core.model.catalog import InstanceType
-from karpenter.core.model.hostportusage import first_clash, host_ports
+from karpenter.core.model.hostportusage import first_conflict, host_ports
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import fits, pod_requests
 from karpenter.core.model.taints import tolerates
@@ -139,7 +139,7 @@ class _Search:
             return False
         if not tolerates(reading.tolerations, node.taints) or not self._attaches(node, pod):
             return False
-        if first_clash(host_ports(pod), node.ports()) or not fits(pod_requests(pod), node.free()):
+        if first_conflict(host_ports(pod), node.ports()) or not fits(pod_requests(pod), node.free()):
             return False
         if not node.requirements.accepts(reading.requirements):
             return False
@@ -197,7 +197,7 @@ class _Search:
     def _fit(self, claim: Claim, reading: Reading, *, is_new: bool) -> Fit | None:
         """Return how a claim would change by taking a pod, or None when it cannot take it."""
         pod = reading.pod
-        if not tolerates(reading.tolerations, claim.taints) or first_clash(host_ports(pod), claim.ports()):
+        if not tolerates(reading.tolerations, claim.taints) or first_conflict(host_ports(pod), claim.ports()):
             return None
         if not claim.requirements.accepts(reading.requirements, self.known):
             return None
@@ -237,7 +237,7 @@ class _Search:
             kind
             for kind in claim.sold
             if fitting_offerings(kind, requirements, self.known)
-            and not first_clash(
+            and not first_conflict(
                 host_ports(pod), [p for d in self._daemons(claim.pool, kind) for p in host_ports(d)]
             )
         ]

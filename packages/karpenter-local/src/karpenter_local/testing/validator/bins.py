@@ -15,7 +15,7 @@ from karpenter.api.labels import HOSTNAME
 from karpenter.api.pod import Pod
 from karpenter.core.model.catalog import InstanceType, Offering
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.problem import Existing, NewNode, Pool
+from karpenter.core.scheduling.problem import ExistingNode, NewNode, Pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ class Launch(msgspec.Struct, frozen=True):
 class OldBin(msgspec.Struct, frozen=True):
     """An existing node and the pods that are to join it."""
 
-    node: Existing
+    node: ExistingNode
     pods: tuple[Pod, ...]
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.core.model.hostportusage import first_clash, host_ports
+from karpenter.core.model.hostportusage import first_conflict, host_ports
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import fits, merge, pod_requests, subtract
 from karpenter.core.model.taints import tolerates
@@ -52,7 +52,7 @@ def _has_room(problem: Problem, where: OldBin, pod: Pod) -> bool:
         fits(pod_requests(pod), left)
         and tolerates(pod.spec.tolerations, where.node.taints)
         and labels.accepts(node_terms(pod)[0])
-        and not first_clash(host_ports(pod), taken)
+        and not first_conflict(host_ports(pod), taken)
     )
 
 
@@ -69,7 +69,7 @@ def _serves(problem: Problem, pool: Pool, pod: Pod) -> bool:
     labels = pool.requirements.intersect(wanted)
     total = merge(pod_requests(each) for each in (pod, *problem.daemons))
     ports = [port for each in problem.daemons for port in host_ports(each)]
-    return not first_clash(host_ports(pod), ports) and any(
+    return not first_conflict(host_ports(pod), ports) and any(
         offering.available
         and not kind.requirements.conflict(labels)
         and labels.accepts(offering.requirements, known)

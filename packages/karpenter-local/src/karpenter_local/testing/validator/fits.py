@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import INITIALIZED, PREFER_NO_SCHEDULE, REGISTERED
 from karpenter.api.pod import Toleration
-from karpenter.core.model.hostportusage import first_clash, host_ports
+from karpenter.core.model.hostportusage import first_conflict, host_ports
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import fits, merge, pod_requests
 from karpenter.core.model.taints import first_untolerated, tolerates
@@ -75,7 +75,7 @@ def ports_of(problem: Problem, where: Bin) -> Iterator[str]:
     if isinstance(where, NewBin):
         for launch in where.launches:
             for daemon in daemons_of(problem, where, launch):
-                if first_clash(host_ports(daemon), [port for _, port in taken]):
+                if first_conflict(host_ports(daemon), [port for _, port in taken]):
                     yield f"the daemon {daemon.key} wants a port of a pod on {where.name}"
 
 

@@ -15,7 +15,7 @@ from karpenter.api.labels import PREFER_NO_SCHEDULE
 from karpenter.api.pod import Affinity, NodeAffinity, Toleration
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.model.selectors import Condition, Selector, parse_selector
+from karpenter.core.model.selectors import Selector, SelectorCondition, parse_selector
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
@@ -133,7 +133,7 @@ def _with_own_labels(selector: Selector, pod: Pod, keys: tuple[str, ...], *, neg
     if selector.conditions is None:
         return selector
     own = pod.metadata.labels
-    more = [Condition(key, frozenset({own[key]}), negated=negated) for key in keys if key in own]
+    more = [SelectorCondition(key, frozenset({own[key]}), negated=negated) for key in keys if key in own]
     return Selector(tuple(dict.fromkeys((*selector.conditions, *more))))
 
 

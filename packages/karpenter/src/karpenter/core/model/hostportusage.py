@@ -60,7 +60,7 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
     return tuple(sorted(claimed))
 
 
-def first_clash(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> tuple[HostPort, HostPort] | None:
+def first_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> tuple[HostPort, HostPort] | None:
     """Return the first wanted port that clashes, with the taken one it clashes with."""
     occupied = tuple(taken)
     for want in wanted:

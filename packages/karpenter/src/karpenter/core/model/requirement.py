@@ -34,7 +34,7 @@ class RequirementError(ValueError):
     """A requirement that cannot be read: the text names the key, the value and what is allowed."""
 
 
-class Term(msgspec.Struct, frozen=True):
+class RequirementTerm(msgspec.Struct, frozen=True):
     """A requirement in API form: one operator and its values."""
 
     key: str
@@ -136,7 +136,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
             return bool(left)
         return any(within(v, gte, lte) for v in left)
 
-    def terms(self) -> tuple[Term, ...]:
+    def terms(self) -> tuple[RequirementTerm, ...]:
         """
         Return the requirement in API form.
 
@@ -145,13 +145,15 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         """
         found = []
         if self.gte is not None:
-            found.append(Term(self.key, "Gte", (str(self.gte),), self.min_values))
+            found.append(RequirementTerm(self.key, "Gte", (str(self.gte),), self.min_values))
         if self.lte is not None and self.lte < 0:  # the API knows no negative bounds
-            found.append(Term(self.key, "Lt", ("0",), self.min_values))
+            found.append(RequirementTerm(self.key, "Lt", ("0",), self.min_values))
         elif self.lte is not None:
-            found.append(Term(self.key, "Lte", (str(self.lte),), self.min_values))
+            found.append(RequirementTerm(self.key, "Lte", (str(self.lte),), self.min_values))
         if self.values or not found:
-            found.append(Term(self.key, self.operator, tuple(sorted(self.values)), self.min_values))
+            found.append(
+                RequirementTerm(self.key, self.operator, tuple(sorted(self.values)), self.min_values)
+            )
         return tuple(found)
 
     def __str__(self) -> str:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from karpenter.core.model.requirement import Term
+    from karpenter.core.model.requirement import RequirementTerm
 
 D = TypeVar("D")
 
 
-class Entry(Protocol):
+class RequirementEntry(Protocol):
     """Any API struct that states one requirement."""
 
     @property
@@ -59,7 +59,7 @@ class Incompatible(msgspec.Struct, frozen=True):
         return f"pod wants {self.wants}, node has {self.has}"
 
 
-def read_entries(entries: Iterable[Entry]) -> list[Requirement]:
+def read_entries(entries: Iterable[RequirementEntry]) -> list[Requirement]:
     """
     Return API entries one by one; `minValues` is read where an entry has it.
 
@@ -99,7 +99,7 @@ class Requirements:
         return cls.of([_labelled(key, value) for key, value in labels.items()])
 
     @classmethod
-    def from_entries(cls, entries: Iterable[Entry]) -> Requirements:
+    def from_entries(cls, entries: Iterable[RequirementEntry]) -> Requirements:
         """
         Return the conjunction of API entries; `minValues` is read where an entry has it.
 
@@ -196,7 +196,7 @@ class Requirements:
         """Return the labels whose value is settled."""
         return {r.key: next(iter(r.values)) for r in self if not r.complement and len(r.values) == 1}
 
-    def terms(self) -> tuple[Term, ...]:
+    def terms(self) -> tuple[RequirementTerm, ...]:
         """Return the set in API form, ordered by key."""
         return tuple(term for key in sorted(self._by_key) for term in self._by_key[key].terms())
 

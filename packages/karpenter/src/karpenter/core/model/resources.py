@@ -94,7 +94,7 @@ def render_amount(name: str, amount: int) -> str:
     return str(Quantity(amount * NANOS, Format.BINARY_SI if binary else Format.DECIMAL_SI))
 
 
-def tell_amount(name: str, amount: int) -> str:
+def human_amount(name: str, amount: int) -> str:
     """Return an `amount` as people say it: cores with decimals, bytes in the largest unit to two digits."""
     if name == CPU:
         return f"{amount / 1000:.3f}".rstrip("0").rstrip(".")

@@ -27,7 +27,7 @@ class SelectorError(ValueError):
     """The selector cannot be meant; the message is one sentence that names what is wrong with it."""
 
 
-class Condition(msgspec.Struct, frozen=True):
+class SelectorCondition(msgspec.Struct, frozen=True):
     """One condition on one label: it has one of some values, or any; or just that it does not."""
 
     key: str
@@ -55,7 +55,7 @@ class Condition(msgspec.Struct, frozen=True):
 class Selector(msgspec.Struct, frozen=True):
     """Conditions that must all hold, sorted, each once; None matches nothing."""
 
-    conditions: tuple[Condition, ...] | None
+    conditions: tuple[SelectorCondition, ...] | None
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Say whether an object with these labels is meant."""
@@ -86,21 +86,21 @@ def parse_selector(wire: LabelSelector | None) -> Selector:
     """
     if wire is None:
         return NOTHING
-    conditions = {Condition(key, frozenset({value})) for key, value in wire.match_labels.items()}
+    conditions = {SelectorCondition(key, frozenset({value})) for key, value in wire.match_labels.items()}
     conditions.update(map(_parse_condition, wire.match_expressions))
     return Selector(tuple(sorted(conditions, key=_order)))
 
 
-def _order(condition: Condition) -> tuple[str, bool, list[str]]:
+def _order(condition: SelectorCondition) -> tuple[str, bool, list[str]]:
     return condition.key, condition.negated, sorted(condition.values or ())
 
 
-def _parse_condition(wire: LabelSelectorRequirement) -> Condition:
+def _parse_condition(wire: LabelSelectorRequirement) -> SelectorCondition:
     match wire.operator, bool(wire.values):
         case (("In" | "NotIn"), True):
-            return Condition(wire.key, frozenset(wire.values), negated=wire.operator == "NotIn")
+            return SelectorCondition(wire.key, frozenset(wire.values), negated=wire.operator == "NotIn")
         case (("Exists" | "DoesNotExist"), False):
-            return Condition(wire.key, negated=wire.operator == "DoesNotExist")
+            return SelectorCondition(wire.key, negated=wire.operator == "DoesNotExist")
         case (("In" | "NotIn"), _):
             problem = f"{wire.operator} has no values: expected at least one"
         case (("Exists" | "DoesNotExist"), _):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from karpenter.api.node import Taint
     from karpenter.api.pod import Toleration
 
-_PASSING: Final = frozenset(
+_KNOWN_EPHEMERAL: Final = frozenset(
     {
         (labels.NOT_READY, labels.NO_SCHEDULE),
         (labels.NOT_READY, labels.NO_EXECUTE),
@@ -72,9 +72,11 @@ def _compares(toleration: Toleration, taint: Taint) -> bool:
     return number < bound if toleration.operator == "Lt" else number > bound
 
 
-def is_passing(taint: Taint) -> bool:
+def is_ephemeral(taint: Taint) -> bool:
     """Say whether `taint` goes away by itself once a new node is up, so that pods need not tolerate it."""
-    return (taint.key, taint.effect) in _PASSING or taint.key.startswith(labels.READINESS_TAINT_PREFIX)
+    return (taint.key, taint.effect) in _KNOWN_EPHEMERAL or taint.key.startswith(
+        labels.READINESS_TAINT_PREFIX
+    )
 
 
 def same_taint(left: Taint, right: Taint) -> bool:

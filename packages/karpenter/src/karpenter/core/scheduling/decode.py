@@ -26,7 +26,7 @@ from karpenter.api.labels import (
 )
 from karpenter.core.model.requirement import Requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.pack.reservationmanager import Reservations, fitting
+from karpenter.core.scheduling.pack.reservationmanager import ReservationManager, fitting_offerings
 from karpenter.core.scheduling.problem import MAX_INSTANCE_TYPES, NewNode, Purchase
 
 if TYPE_CHECKING:
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.encode.offerings import Bits, Universe
-    from karpenter.core.scheduling.pack.nodeclaim import State
-    from karpenter.core.scheduling.pack.scheduler import Run
+    from karpenter.core.scheduling.encode.offerings import Bits, PoolOfferingTable
+    from karpenter.core.scheduling.pack.nodeclaim import ClaimState
+    from karpenter.core.scheduling.pack.scheduler import Scheduler
 
 _CHUNK = 4096
 _NO_LEAST: Final[Mapping[str, int]] = MappingProxyType({})
 
 
-class ClaimFitting:
+class ClaimInstanceTypeOptions:
     """What one claim of a run could be bought as."""
 
     __slots__ = ("_allowed", "_bits", "_least", "_relaxed", "_reserved", "_state", "_used")
 
-    def __init__(self, run: Run, claim: int, allowed: NDArray[np.bool_] | None = None) -> None:
+    def __init__(self, run: Scheduler, claim: int, allowed: NDArray[np.bool_] | None = None) -> None:
         self._allowed = allowed
         self._state = run.claims.states[claim]
         self._used = tuple(run.claims.used[:, claim].tolist())
@@ -60,11 +60,13 @@ class ClaimFitting:
     def bits(self) -> int:
         """Return the offerings that would do."""
         if not self._bits:
-            bits = fitting(self._state, self._used)
+            bits = fitting_offerings(self._state, self._used)
             template = self._state.template
             if self._allowed is not None:
                 bits = template.universe.keep_types(bits, self._allowed)
-            self._bits = Reservations.usable(self._reserved, template, bits) if template.reserves else bits
+            self._bits = (
+                ReservationManager.usable(self._reserved, template, bits) if template.reserves else bits
+            )
         return self._bits
 
     @property
@@ -73,11 +75,11 @@ class ClaimFitting:
         return self._state.template
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> PoolOfferingTable:
         """Everything that could be bought for it."""
         return self._state.template.universe
 
-    def narrowed(self, bits: int) -> ClaimFitting:
+    def narrowed(self, bits: int) -> ClaimInstanceTypeOptions:
         """Return the same with fewer offerings."""
         found = copy(self)
         found._bits = bits  # noqa: SLF001  one of us
@@ -146,7 +148,7 @@ class ClaimFitting:
         return total
 
 
-def _reservations(universe: Universe, bits: Bits) -> Requirement:
+def _reservations(universe: PoolOfferingTable, bits: Bits) -> Requirement:
     """Return which reservations some reserved offerings are of, under the label that tells them apart."""
     offers = [universe.offerings[number] for number in np.flatnonzero(universe.flags(bits)).tolist()]
     ids = frozenset(each.reservation_id for each in offers)
@@ -154,10 +156,10 @@ def _reservations(universe: Universe, bits: Bits) -> Requirement:
     return Requirement(next(told), ids)
 
 
-class Outcome:
+class DecodedPlan:
     """What a finished run means; each part is worked out once, when it is asked for."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Scheduler) -> None:
         self._run = run
 
     @cached_property
@@ -198,7 +200,7 @@ class Outcome:
                         reservation_id=offering.reservation_id,
                     ),
                     pods=tuple(self._pods[run.nodes.count + claim]),
-                    fitting=ClaimFitting(run, claim, self._freedom.get(claim)),
+                    fitting=ClaimInstanceTypeOptions(run, claim, self._freedom.get(claim)),
                     annotations=_annotations(run, claim, kind.name),
                     taints=pool.taints,
                     startup_taints=pool.startup_taints,
@@ -226,12 +228,12 @@ class Outcome:
         return _pods_of(self._run)
 
 
-def hourly(run: Run) -> float:
+def hourly(run: Scheduler) -> float:
     """Return what the machines of a run cost per hour."""
-    return Outcome(run).hourly
+    return DecodedPlan(run).hourly
 
 
-def _pods_of(run: Run) -> dict[int, list[str]]:
+def _pods_of(run: Scheduler) -> dict[int, list[str]]:
     """Return pod keys per bin; the pods of a class are interchangeable and dealt out in order."""
     dealt: dict[int, int] = defaultdict(int)
     found: dict[int, list[str]] = defaultdict(list)
@@ -242,7 +244,7 @@ def _pods_of(run: Run) -> dict[int, list[str]]:
     return found
 
 
-def _purchases(run: Run, freedom: Mapping[int, NDArray[np.bool_]]) -> NDArray[np.int64]:
+def _purchases(run: Scheduler, freedom: Mapping[int, NDArray[np.bool_]]) -> NDArray[np.int64]:
     """Return the cheapest offering of every claim, by number in its universe."""
     count = run.claims.count
     bought = np.zeros(count, np.int64)
@@ -250,7 +252,7 @@ def _purchases(run: Run, freedom: Mapping[int, NDArray[np.bool_]]) -> NDArray[np
     for claim, number in enumerate(run.claims.state[:count].tolist()):
         state = run.states.all[number]
         if state.template.reserves:
-            bought[claim] = _cheapest(state, ClaimFitting(run, claim, freedom.get(claim)).bits())
+            bought[claim] = _cheapest(state, ClaimInstanceTypeOptions(run, claim, freedom.get(claim)).bits())
         else:
             alike[number, id(freedom.get(claim))].append(claim)
     for (number, _), members in alike.items():
@@ -261,14 +263,14 @@ def _purchases(run: Run, freedom: Mapping[int, NDArray[np.bool_]]) -> NDArray[np
     return bought
 
 
-def _cheapest(state: State, bits: int) -> int:
+def _cheapest(state: ClaimState, bits: int) -> int:
     universe = state.template.universe
     candidates = np.flatnonzero(universe.flags(bits))
     return int(candidates[universe.price[candidates].argmin()])
 
 
 def _cheapest_of_many(
-    state: State, used: NDArray[np.int64], allowed: NDArray[np.bool_] | None
+    state: ClaimState, used: NDArray[np.int64], allowed: NDArray[np.bool_] | None
 ) -> NDArray[np.int64]:
     """Return the cheapest offering with room, for many claims in one state (``used[resource, claim]``)."""
     universe = state.template.universe
@@ -290,7 +292,7 @@ def _cheapest_of_many(
     return found
 
 
-def _labels(run: Run, state: State) -> dict[str, str]:
+def _labels(run: Scheduler, state: ClaimState) -> dict[str, str]:
     """Return the labels a node is sure to have; a custom label with a choice gets one of its values."""
     rules = run.problem.rules
     labels = dict(state.template.pool.labels) | state.requirements.labels()
@@ -303,7 +305,7 @@ def _labels(run: Run, state: State) -> dict[str, str]:
     return labels
 
 
-def _annotations(run: Run, claim: int, kind: str) -> dict[str, str]:
+def _annotations(run: Scheduler, claim: int, kind: str) -> dict[str, str]:
     pool = run.claims.states[claim].template.pool
     price, capacity = pool.overlaid.get(kind, (False, False))
     found = dict(pool.annotations)

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from karpenter.core.model.resources import CPU, render_amount, tell_amount
+from karpenter.core.model.resources import CPU, human_amount, render_amount
 from karpenter.core.model.taints import first_untolerated
-from karpenter.core.scheduling.encode.preferences import cap_of
-from karpenter.core.scheduling.pack.reservationmanager import falls_short, variety
-from karpenter.core.scheduling.pack.topologygroup import Kind
+from karpenter.core.scheduling.encode.preferences import host_limit
+from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
+from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter.core.scheduling.problem import Reason, Refusal
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from karpenter.api.node import Taint
     from karpenter.core.model.requirement import Requirement
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.encode.offerings import Bits, Universe
-    from karpenter.core.scheduling.encode.preferences import Wish
-    from karpenter.core.scheduling.pack.bins import Move
-    from karpenter.core.scheduling.pack.nodeclaim import State
-    from karpenter.core.scheduling.pack.scheduler import Run
-    from karpenter.core.scheduling.pack.topologygroup import Group
+    from karpenter.core.scheduling.encode.offerings import Bits, PoolOfferingTable
+    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.bins import PodPlacement
+    from karpenter.core.scheduling.pack.nodeclaim import ClaimState
+    from karpenter.core.scheduling.pack.scheduler import Scheduler
+    from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
     from karpenter.core.scheduling.problem import NewNode
 
 
@@ -46,7 +46,7 @@ _ABSURD_CPU: Final = 1_000_000
 """A thousand cores: somebody wrote M for m."""
 
 
-def refusals(run: Run, left: Mapping[int, int]) -> tuple[Refusal, ...]:
+def refusals(run: Scheduler, left: Mapping[int, int]) -> tuple[Refusal, ...]:
     """Return a refusal for every pod that is left, per class number."""
     found: list[Refusal] = []
     for each in run.encoded.classes:
@@ -60,7 +60,7 @@ def refusals(run: Run, left: Mapping[int, int]) -> tuple[Refusal, ...]:
     return tuple(found)
 
 
-def _sentence(run: Run, reasons: tuple[Reason, ...]) -> str:
+def _sentence(run: Scheduler, reasons: tuple[Reason, ...]) -> str:
     if not run.templates:
         return "no NodePool is ready to launch nodes"
     if len(reasons) < len(run.templates):
@@ -71,13 +71,13 @@ def _sentence(run: Run, reasons: tuple[Reason, ...]) -> str:
     return f"none of {len(reasons)} NodePools can serve the pod: {told}"
 
 
-def explain(run: Run, wish: Wish, template: Template) -> Reason | None:
+def explain(run: Scheduler, wish: PodData, template: Template) -> Reason | None:
     """Return the first thing that keeps a new node of one pool from serving a pod; None if nothing does."""
     code, message = next(_obstacles(run, wish, template), ("", ""))
     return Reason(pool=template.pool.name, code=code, message=message) if code else None
 
 
-def _obstacles(run: Run, wish: Wish, template: Template) -> Iterator[tuple[str, str]]:
+def _obstacles(run: Scheduler, wish: PodData, template: Template) -> Iterator[tuple[str, str]]:
     if wish.rung.impossible:
         yield "Contradiction", f"what the pod asks of label {wish.rung.impossible} contradicts itself"
     taint = first_untolerated(wish.tolerations, template.pool.taints)
@@ -96,7 +96,7 @@ def _obstacles(run: Run, wish: Wish, template: Template) -> Iterator[tuple[str, 
         yield from _placing(run, wish, state)
 
 
-def _placing(run: Run, wish: Wish, state: State) -> Iterator[tuple[str, str]]:
+def _placing(run: Scheduler, wish: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
     """What stands in the way of a pod that the pool's labels and taints suit."""
     reachable = [run.states.step(state, each) for each in wish.volumes] or [state]
     possible = [each for each in reachable if each is not None]
@@ -110,7 +110,7 @@ def _placing(run: Run, wish: Wish, state: State) -> Iterator[tuple[str, str]]:
         yield from _buying(run, wish, state)
 
 
-def _buying(run: Run, wish: Wish, state: State) -> Iterator[tuple[str, str]]:
+def _buying(run: Scheduler, wish: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
     """What stands in the way of buying a machine for a pod that would have room on it."""
     ways = _with_room(wish, run.choices(wish).ways(run.base(state.template)))
     beside = _with_room(wish, map(partial(run.beside_daemon_ports, wish), ways))
@@ -128,18 +128,18 @@ def _buying(run: Run, wish: Wish, state: State) -> Iterator[tuple[str, str]]:
         yield from _scarcity(run, wish, given)
 
 
-def _lacking(run: Run, wish: Wish, ways: Sequence[State]) -> str:
+def _lacking(run: Scheduler, wish: PodData, ways: Sequence[ClaimState]) -> str:
     """Why a new node lacks the devices that a pod claims."""
     if run.devices is None or not wish.of.devices:
         return ""
     return run.devices.shortfall(wish.of, run.nodes.count + run.claims.count, ways)
 
 
-def _with_room(wish: Wish, states: Iterable[State | None]) -> list[State]:
+def _with_room(wish: PodData, states: Iterable[ClaimState | None]) -> list[ClaimState]:
     return [state for state in states if state is not None and state.fits(wish.of.want)]
 
 
-def _catalogue(wish: Wish, base: State) -> Iterator[tuple[str, str]]:
+def _catalogue(wish: PodData, base: ClaimState) -> Iterator[tuple[str, str]]:
     """Which requirement leaves no offering."""
     universe = base.template.universe
     if not universe.types:
@@ -160,7 +160,7 @@ def _catalogue(wish: Wish, base: State) -> Iterator[tuple[str, str]]:
 
 
 def _first_unmet(
-    universe: Universe, bits: Bits, requirements: Iterable[Requirement]
+    universe: PoolOfferingTable, bits: Bits, requirements: Iterable[Requirement]
 ) -> tuple[Requirement | None, Bits]:
     """Return the first requirement that leaves none of `bits`, and what those before it left."""
     for each in requirements:
@@ -171,7 +171,7 @@ def _first_unmet(
     return None, bits
 
 
-def _limits(run: Run, wish: Wish, ways: Sequence[State]) -> Iterator[tuple[str, str]]:
+def _limits(run: Scheduler, wish: PodData, ways: Sequence[ClaimState]) -> Iterator[tuple[str, str]]:
     """Which limit leaves none of the machines that would do."""
     template = ways[0].template
     ledger = run.ledgers.get(template.number)
@@ -191,7 +191,7 @@ def _limits(run: Run, wish: Wish, ways: Sequence[State]) -> Iterator[tuple[str, 
         )
 
 
-def _room(wish: Wish, state: State) -> str:
+def _room(wish: PodData, state: ClaimState) -> str:
     """How far the largest types are from what the pod asks for."""
     universe = state.template.universe
     kinds = universe.types_of(state.bits)
@@ -211,7 +211,7 @@ def _room(wish: Wish, state: State) -> str:
     return f"the pod is too large for every instance type left: {told}{hint}"
 
 
-def _nearest(wish: Wish, state: State) -> str:
+def _nearest(wish: PodData, state: ClaimState) -> str:
     universe = state.template.universe
     kinds = universe.types_of(state.bits)
     want = np.array(wish.of.want)
@@ -228,25 +228,25 @@ def _nearest(wish: Wish, state: State) -> str:
 
 def _told(name: str, *amounts: int) -> list[str]:
     """Return amounts of which the first two differ, short where that shows the difference."""
-    short = [tell_amount(name, amount) for amount in amounts]
+    short = [human_amount(name, amount) for amount in amounts]
     return short if short[0] != short[1] else [render_amount(name, amount) for amount in amounts]
 
 
-def _hosts(run: Run, wish: Wish) -> Iterator[tuple[str, str]]:
+def _hosts(run: Scheduler, wish: PodData) -> Iterator[tuple[str, str]]:
     """Who must be on the same node, and is not on a new one."""
     fresh = run.nodes.count + run.claims.count
     for asked in wish.demands.hosts:
         group = asked.group
-        if cap_of(asked, fresh) > 0:
+        if host_limit(asked, fresh) > 0:
             continue
         told = _demand(group)
-        if group.kind is Kind.NEAR:
+        if group.kind is TopologyType.NEAR:
             company = f"pods matching {group.spec.selector}"
             told = f"the pod must share a node with {company}, and no such node takes it"
         yield _CODES[group.kind], told
 
 
-def _company(wish: Wish, state: State) -> Iterator[tuple[str, str]]:
+def _company(wish: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
     """Which spread or affinity leaves no domain."""
     for asked in wish.demands.domains:
         group = asked.group
@@ -263,15 +263,15 @@ def _company(wish: Wish, state: State) -> Iterator[tuple[str, str]]:
     yield _CODES[group.kind], f"{_demand(group)}; pods per domain: {_counts(group)}"
 
 
-def _scarcity(run: Run, wish: Wish, ways: Sequence[State]) -> Iterator[tuple[str, str]]:
+def _scarcity(run: Scheduler, wish: PodData, ways: Sequence[ClaimState]) -> Iterator[tuple[str, str]]:
     """What is left to buy too little of: reserved machines, and different values."""
     template, want = ways[0].template, wish.of.want
     buyable = [bits for bits in (run.buyable(None, way, want) for way in ways) if bits]
-    choice = [variety(template, bits) for bits in buyable]
+    choice = [distinct_values(template, bits) for bits in buyable]
     if not buyable:
         yield "ReservationExhausted", "every reservation that the pod could use is taken"
     elif run.problem.options.min_values == "Strict" and all(
-        falls_short(found, template.min_values) for found in choice
+        violates_min_values(found, template.min_values) for found in choice
     ):
         told = ", ".join(
             f"{key} has {choice[0][key]} of {least}"
@@ -282,28 +282,28 @@ def _scarcity(run: Run, wish: Wish, ways: Sequence[State]) -> Iterator[tuple[str
 
 
 _CODES: Final = {
-    Kind.SPREAD: "TopologySpreadNotMet",
-    Kind.NEAR: "PodAffinityNotMet",
-    Kind.APART: "PodAntiAffinityNotMet",
-    Kind.KEPT_OFF: "PodAntiAffinityNotMet",
+    TopologyType.SPREAD: "TopologySpreadNotMet",
+    TopologyType.NEAR: "PodAffinityNotMet",
+    TopologyType.APART: "PodAntiAffinityNotMet",
+    TopologyType.KEPT_OFF: "PodAntiAffinityNotMet",
 }
 
 
-def _demand(group: Group) -> str:
+def _demand(group: TopologyGroup) -> str:
     selector, key = group.spec.selector, group.key
     match group.kind:
-        case Kind.SPREAD:
+        case TopologyType.SPREAD:
             skew = group.spec.max_skew
             return f"topology spread over {key} allows a skew of {skew} for pods matching {selector}"
-        case Kind.NEAR:
+        case TopologyType.NEAR:
             return f"pod affinity wants a {key} that has pods matching {selector}"
-        case Kind.APART:
+        case TopologyType.APART:
             return f"pod anti-affinity wants a {key} without pods matching {selector}"
         case _:
             return f"other pods keep pods matching {selector} out of their {key} by anti-affinity"
 
 
-def _counts(group: Group) -> str:
+def _counts(group: TopologyGroup) -> str:
     shown = sorted(group.counts.items())[:_SHOWN_DOMAINS]
     others = len(group.counts) - len(shown)
     told = ", ".join(f"{domain} {count}" for domain, count in shown) or "there are no domains"
@@ -318,10 +318,10 @@ def _taint(taint: Taint) -> str:
 class Because(Mapping[str, str]):
     """Pod key to the reason for its place, worked out when asked."""
 
-    def __init__(self, run: Run, new_nodes: tuple[NewNode, ...]) -> None:
+    def __init__(self, run: Scheduler, new_nodes: tuple[NewNode, ...]) -> None:
         self._run = run
         self._new = new_nodes
-        self._moves: dict[str, Move] | None = None
+        self._moves: dict[str, PodPlacement] | None = None
 
     def __getitem__(self, pod: str) -> str:
         return self._sentence(self._index()[pod])
@@ -332,7 +332,7 @@ class Because(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._index())
 
-    def _index(self) -> dict[str, Move]:
+    def _index(self) -> dict[str, PodPlacement]:
         if self._moves is None:
             self._moves = {}
             dealt: dict[int, int] = {}
@@ -343,7 +343,7 @@ class Because(Mapping[str, str]):
                     self._moves[pod.key] = move
         return self._moves
 
-    def _sentence(self, move: Move) -> str:
+    def _sentence(self, move: PodPlacement) -> str:
         run = self._run
         if move.bin < run.nodes.count:
             node = run.problem.nodes[move.bin].name

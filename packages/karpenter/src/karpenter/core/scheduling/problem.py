@@ -26,7 +26,7 @@ from karpenter.api.pod import Pod, TopologySpreadConstraint
 from karpenter.core.model.catalog import InstanceType
 from karpenter.core.model.hostportusage import HostPort
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
-from karpenter.core.scheduling.dynamicresources.types import Devices
+from karpenter.core.scheduling.dynamicresources.types import DynamicResources
 
 MAX_INSTANCE_TYPES: Final = 600
 """How many instance types one claim may name."""
@@ -45,7 +45,7 @@ class PodVolumes(msgspec.Struct, frozen=True):
 NO_VOLUMES: Final = PodVolumes()
 
 
-class Existing(msgspec.Struct, frozen=True, kw_only=True):
+class ExistingNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node that is there, or a claim on its way: room that is paid for already."""
 
     name: str
@@ -62,14 +62,14 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True):
     """Inside its quiet time: takes pods that wait, but none that are moved for savings."""
 
 
-class Located(msgspec.Struct, frozen=True):
+class BoundPod(msgspec.Struct, frozen=True):
     """A pod that runs somewhere: it counts for spread and affinity."""
 
     pod: Pod
     node: str
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class TopologyNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node as topology sees it, whether or not it takes pods."""
 
     name: str
@@ -126,7 +126,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """Everything one run of the solver depends on."""
 
     pods: tuple[Pod, ...]
-    nodes: tuple[Existing, ...] = ()
+    nodes: tuple[ExistingNode, ...] = ()
     """In the order in which they are tried."""
 
     pools: tuple[Pool, ...] = ()
@@ -136,8 +136,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     volumes: Mapping[str, PodVolumes] = {}
     """By pod key; a pod without an entry has no volumes that matter."""
 
-    located: tuple[Located, ...] = ()
-    places: tuple[Place, ...] = ()
+    located: tuple[BoundPod, ...] = ()
+    places: tuple[TopologyNode, ...] = ()
     namespaces: Mapping[str, Mapping[str, str]] = {}
     """Namespace to its labels."""
 
@@ -147,7 +147,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     spread_defaults: Mapping[str, tuple[TopologySpreadConstraint, ...]] = {}
     """By pod key: constraints for pods that state none."""
 
-    devices: Devices | None = None
+    devices: DynamicResources | None = None
     """What there is to know of devices; None where no pod needs any."""
 
     rules: LabelRules = LabelRules()
@@ -158,10 +158,10 @@ __all__ = [
     "MAX_INSTANCE_TYPES",
     "NOTHING_REQUIRED",
     "NO_VOLUMES",
-    "Existing",
-    "Located",
+    "ExistingNode",
+    "BoundPod",
     "Options",
-    "Place",
+    "TopologyNode",
     "PodVolumes",
     "Pool",
     "Problem",
@@ -178,7 +178,7 @@ class Purchase(msgspec.Struct, frozen=True, kw_only=True):
     reservation_id: str = ""
 
 
-class Fitting(Protocol):
+class InstanceTypeOptions(Protocol):
     """The types and offerings that would do for one new node, worked out when asked."""
 
     def type_names(self) -> tuple[str, ...]:
@@ -198,7 +198,7 @@ class NewNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     pool: str
     purchase: Purchase
     pods: tuple[str, ...]
-    fitting: Fitting
+    fitting: InstanceTypeOptions
     annotations: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()

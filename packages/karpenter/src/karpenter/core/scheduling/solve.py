@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.core.scheduling.decode import Outcome
-from karpenter.core.scheduling.dynamicresources.by_price import thriftier
-from karpenter.core.scheduling.encode.encode import Encoded
+from karpenter.core.scheduling.decode import DecodedPlan
+from karpenter.core.scheduling.dynamicresources.by_price import cheaper_with_devices
+from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.explain import Because, refusals
 from karpenter.core.scheduling.pack import greedy
-from karpenter.core.scheduling.pack.scheduler import Run
+from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price.bound import lower_bound
 from karpenter.core.scheduling.price.planner import cheaper
 from karpenter.core.scheduling.problem import Cost, Plan
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def solve(problem: Problem) -> Plan:
     """Decide where every pod goes, and which machines to launch for it."""
     run, left = search(problem)
-    outcome = Outcome(run)
+    outcome = DecodedPlan(run)
     cost = Cost(hourly=outcome.hourly)
     if problem.options.prove and run.claims.count and not run.stop():
         bound, method = lower_bound(run, left)
@@ -36,18 +36,18 @@ def solve(problem: Problem) -> Plan:
     )
 
 
-def search(problem: Problem) -> tuple[Run, dict[int, int]]:
+def search(problem: Problem) -> tuple[Scheduler, dict[int, int]]:
     """Return the best run that was found, and the pods it leaves, per class number."""
-    run = Run(Encoded(problem))
+    run = Scheduler(EncodedProblem(problem))
     left = _pack(run)
     if problem.options.packing == "price" and run.claims.count and not run.stop():
         if run.devices is not None:
-            run, left = thriftier(run, left, _pack)
+            run, left = cheaper_with_devices(run, left, _pack)
         run = cheaper(run)
     return run, left
 
 
-def _pack(run: Run) -> dict[int, int]:
+def _pack(run: Scheduler) -> dict[int, int]:
     """Place what can be placed; return what is left, per class number."""
     left = greedy.pack(run, {each.number: len(each.pods) for each in run.encoded.classes})
     if left and run.reservations.left and run.reservations.strict:

@@ -11,77 +11,68 @@ counts for spread and affinity.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
-from karpenter.api.labels import NODEPOOL
-from karpenter.api.labels import NODEPOOL_HASH
-from karpenter.api.labels import NODEPOOL_HASH_VERSION
-from karpenter.api.labels import RESERVED
-from karpenter.api.labels import node_class_label
+
+from karpenter.api.labels import NODEPOOL, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, RESERVED, node_class_label
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import TopologySpreadConstraint
 from karpenter.base.duration import DurationError
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.catalog import InstanceType
 from karpenter.core.model.hostportusage import host_ports
-from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION
-from karpenter.core.model.nodepool_hash import pool_hash
+from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.model.resources import add
-from karpenter.core.model.resources import parse_resources
-from karpenter.core.model.resources import subtract
+from karpenter.core.model.resources import add, parse_resources, subtract
 from karpenter.core.scheduling.build import overlay as overlays
-from karpenter.core.scheduling.build.amounts import cut
-from karpenter.core.scheduling.build.amounts import uncountable
-from karpenter.core.scheduling.build.daemonset import daemons
-from karpenter.core.scheduling.build.daemonset import expect
-from karpenter.core.scheduling.build.daemonset import still_to_come
-from karpenter.core.scheduling.build.overlay import overlay
-from karpenter.core.scheduling.build.pods import evacuated
-from karpenter.core.scheduling.build.pods import located
-from karpenter.core.scheduling.build.pods import screen
-from karpenter.core.scheduling.build.pods import spread_defaults
-from karpenter.core.scheduling.build.pods import waiting
-from karpenter.core.scheduling.build.virtualpods import obstacle
-from karpenter.core.scheduling.build.virtualpods import virtual_pods
-from karpenter.core.scheduling.dynamicresources.build import take_in_devices
-from karpenter.core.scheduling.problem import Existing
-from karpenter.core.scheduling.problem import Place
-from karpenter.core.scheduling.problem import Pool
-from karpenter.core.scheduling.problem import Problem
-from karpenter.core.scheduling.problem import Refusal
+from karpenter.core.scheduling.build.amounts import cut, uncountable
+from karpenter.core.scheduling.build.daemonset import (
+    daemonset_pods,
+    expected_daemons,
+    remaining_daemon_resources,
+)
+from karpenter.core.scheduling.build.overlay import apply_overlays
+from karpenter.core.scheduling.build.pods import (
+    bound_pods,
+    check_pods,
+    deleting_node_pods,
+    provisionable_pods,
+    spread_defaults,
+)
+from karpenter.core.scheduling.build.virtualpods import buffer_problem, virtual_pods
+from karpenter.core.scheduling.dynamicresources.build import build_dynamic_resources
+from karpenter.core.scheduling.problem import ExistingNode, Pool, Problem, Refusal, TopologyNode
 from karpenter.core.state.pdb import Guards
-from karpenter.core.state.statenode import StateNode
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.statenode import StateNode, state_nodes
 from karpenter.core.state.view import condition
 from karpenter.core.state.volumeusage import attached
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from collections.abc import Mapping
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
+
     from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.scheduling.build.overlay import Correction
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Daemon
+    from karpenter.core.scheduling.build.overlay import ParsedOverlay
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import DaemonPod
     from karpenter.core.scheduling.problem import Options
     from karpenter.core.state.view import ClusterView
 
 
-class PoolState(msgspec.Struct, frozen=True):
+class PoolReadiness(msgspec.Struct, frozen=True):
     """A pool, and why it may not launch nodes for waiting pods; nothing when it may."""
 
     pool: NodePool
     obstacle: str = ""
 
 
-def survey(view: ClusterView) -> tuple[PoolState, ...]:
+def pools_by_weight(view: ClusterView) -> tuple[PoolReadiness, ...]:
     """Return every pool, heaviest first, with what keeps it from launching nodes."""
     ordered = sorted(view.pools.values(), key=lambda p: p.name, reverse=True)
     ordered.sort(key=lambda p: -(p.spec.weight or 0))
-    return tuple(PoolState(pool, _obstacle(pool, view)) for pool in ordered)
+    return tuple(PoolReadiness(pool, _obstacle(pool, view)) for pool in ordered)
 
 
 def _obstacle(pool: NodePool, view: ClusterView) -> str:
@@ -118,7 +109,7 @@ def _unreadable(pool: NodePool) -> str:
     return ""
 
 
-def usage(nodes: Iterable[StateNode]) -> dict[str, dict[str, int]]:
+def pool_usage(nodes: Iterable[StateNode]) -> dict[str, dict[str, int]]:
     """Return what the machines of each pool have in all; leaving ones no longer count."""
     found: dict[str, dict[str, int]] = {}
     for node in nodes:
@@ -128,7 +119,7 @@ def usage(nodes: Iterable[StateNode]) -> dict[str, dict[str, int]]:
 
 
 def as_pool(
-    pool: NodePool, catalog: Catalog, used: Mapping[str, int], corrections: Sequence[Correction] = ()
+    pool: NodePool, catalog: Catalog, used: Mapping[str, int], corrections: Sequence[ParsedOverlay] = ()
 ) -> Pool:
     """Return what a pool may launch at this moment."""
     template = pool.spec.template
@@ -138,7 +129,7 @@ def as_pool(
         NODEPOOL: pool.name,
         node_class_label(ref.group, ref.kind): ref.name,
     }
-    corrected = overlay(pool.name, template.metadata.labels, catalog.types_of(pool.name), corrections)
+    corrected = apply_overlays(pool.name, template.metadata.labels, catalog.types_of(pool.name), corrections)
     limits = parse_resources(pool.spec.limits)
     return Pool(
         name=pool.name,
@@ -159,7 +150,7 @@ def as_pool(
     )
 
 
-def countable(nodes: Iterable[StateNode]) -> tuple[list[StateNode], list[str]]:
+def countable_nodes(nodes: Iterable[StateNode]) -> tuple[list[StateNode], list[str]]:
     """Return the nodes whose amounts can be counted, and why the others' cannot, one sentence each."""
     found: list[StateNode] = []
     left_out: list[str] = []
@@ -175,22 +166,22 @@ def countable(nodes: Iterable[StateNode]) -> tuple[list[StateNode], list[str]]:
     return found, left_out
 
 
-def existing(
-    nodes: Iterable[StateNode], expected: Sequence[Daemon], view: ClusterView, quiet: frozenset[str]
-) -> tuple[Existing, ...]:
+def existing_nodes(
+    nodes: Iterable[StateNode], expected: Sequence[DaemonPod], view: ClusterView, quiet: frozenset[str]
+) -> tuple[ExistingNode, ...]:
     """Return the nodes in the order in which they are tried: complete ones first, then by name."""
     ordered = sorted(nodes, key=lambda node: (not node.is_initialized, node.name))
     return tuple(_existing(node, expected, view, quiet) for node in ordered)
 
 
 def _existing(
-    node: StateNode, expected: Sequence[Daemon], view: ClusterView, quiet: frozenset[str]
-) -> Existing:
-    return Existing(
+    node: StateNode, expected: Sequence[DaemonPod], view: ClusterView, quiet: frozenset[str]
+) -> ExistingNode:
+    return ExistingNode(
         name=node.name,
         labels=node.labels,
         taints=node.taints,
-        free=cut(subtract(node.available, still_to_come(node, expected))),
+        free=cut(subtract(node.available, remaining_daemon_resources(node, expected))),
         initialized=node.is_initialized,
         ports=tuple(port for pod in node.pods for port in host_ports(pod)),
         volumes=_attached(node, view),
@@ -216,7 +207,7 @@ def _volume_limits(name: str, view: ClusterView) -> Mapping[str, int]:
     }
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class SchedulingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the operator that change what is asked of the solver."""
 
     overlays: bool = False
@@ -226,28 +217,28 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     spread_defaults: tuple[TopologySpreadConstraint, ...] = ()
 
 
-class Intake(msgspec.Struct, frozen=True, kw_only=True):
+class BuiltProblem(msgspec.Struct, frozen=True, kw_only=True):
     """A problem, and what was turned away before it."""
 
     problem: Problem
     turned_away: tuple[Refusal, ...] = ()
-    pools: tuple[PoolState, ...] = ()
+    pools: tuple[PoolReadiness, ...] = ()
     nodes: tuple[StateNode, ...] = ()
     left_out: tuple[str, ...] = ()
     """Nodes, daemons, instance types, overlays and buffers that do not count, one sentence each."""
 
 
-def take_in(
-    view: ClusterView, catalog: Catalog, *, now: datetime, options: Options, policy: Policy
-) -> Intake:
+def build_problem(
+    view: ClusterView, catalog: Catalog, *, now: datetime, options: Options, policy: SchedulingPolicy
+) -> BuiltProblem:
     """Return the problem of placing every pod of a cluster that needs a place."""
     nodes = state_nodes(view)
     guards = Guards(view)
-    pods = [*waiting(view), *evacuated(nodes, guards, now)]
+    pods = [*provisionable_pods(view), *deleting_node_pods(nodes, guards, now)]
     empty: list[str] = []
     if policy.buffers:
         pods += virtual_pods(view)
-        found = ((buffer.key, obstacle(buffer, view)) for buffer in view.buffers.values())
+        found = ((buffer.key, buffer_problem(buffer, view)) for buffer in view.buffers.values())
         empty += [f"CapacityBuffer {key} keeps no room: {problem}" for key, problem in found if problem]
     intake = assemble(view, catalog, nodes=nodes, pods=pods, options=options, policy=policy)
     return msgspec.structs.replace(intake, left_out=(*intake.left_out, *empty))
@@ -260,11 +251,11 @@ def assemble(
     nodes: Sequence[StateNode],
     pods: Sequence[Pod],
     options: Options,
-    policy: Policy,
+    policy: SchedulingPolicy,
     quiet: frozenset[str] = frozenset(),
     moved: frozenset[str] = frozenset(),
     without: frozenset[str] = frozenset(),
-) -> Intake:
+) -> BuiltProblem:
     """
     Return the problem of placing `pods` on a cluster without the nodes named in `without`.
 
@@ -272,23 +263,23 @@ def assemble(
     """
     rules = catalog.label_rules
     there = [node for node in nodes if node.name not in without]
-    active, uncounted = countable(node for node in there if not node.is_leaving)
+    active, uncounted = countable_nodes(node for node in there if not node.is_leaving)
     claimed, unserved = None, dict[str, str]()
     if not policy.ignore_device_claims:
         leaving = (node for node in nodes if node.is_leaving or node.name in without)
-        claimed, unserved = take_in_devices(view, catalog, pods=pods, active=active, leaving=leaving)
-    screened = screen(
+        claimed, unserved = build_dynamic_resources(view, catalog, pods=pods, active=active, leaving=leaving)
+    screened = check_pods(
         pods, view, rules, ignore_device_claims=policy.ignore_device_claims, device_problems=unserved
     )
-    expected = expect(daemons(view), ignore_device_claims=policy.ignore_device_claims)
-    staying, unread = located(view, {pod.key for pod in screened.accepted})
-    surveyed = survey(view)
+    expected = expected_daemons(daemonset_pods(view), ignore_device_claims=policy.ignore_device_claims)
+    staying, unread = bound_pods(view, {pod.key for pod in screened.accepted})
+    surveyed = pools_by_weight(view)
     offered, unsold = _sold(catalog, policy)
     corrections, refused = _corrections(view, offered, surveyed) if policy.overlays else ([], [])
-    used = usage(active)
+    used = pool_usage(active)
     problem = Problem(
         pods=screened.accepted,
-        nodes=existing(active, expected.daemons, view, quiet),
+        nodes=existing_nodes(active, expected.daemons, view, quiet),
         pools=tuple(
             as_pool(state.pool, offered, used.get(state.pool.name, {}), corrections)
             for state in surveyed
@@ -297,7 +288,7 @@ def assemble(
         daemons=expected.pods,
         volumes=screened.volumes,
         located=tuple(staying),
-        places=tuple(Place(name=each.name, labels=each.labels, taints=each.taints) for each in there),
+        places=tuple(TopologyNode(name=each.name, labels=each.labels, taints=each.taints) for each in there),
         namespaces={name: namespace.metadata.labels for name, namespace in view.namespaces.items()},
         moved=moved,
         spread_defaults=spread_defaults(screened.accepted, policy.spread_defaults, view),
@@ -305,7 +296,7 @@ def assemble(
         rules=rules,
         options=options,
     )
-    return Intake(
+    return BuiltProblem(
         problem=problem,
         turned_away=screened.refused,
         pools=surveyed,
@@ -314,13 +305,13 @@ def assemble(
     )
 
 
-def priced(view: ClusterView, catalog: Catalog, policy: Policy) -> Catalog:
+def overlaid_catalog(view: ClusterView, catalog: Catalog, policy: SchedulingPolicy) -> Catalog:
     """Return what is sold as each pool sees it, corrected by overlays: what machines cost that are there."""
     if not policy.overlays or not view.overlays:
         return catalog
-    corrections, _ = _corrections(view, catalog, survey(view))
+    corrections, _ = _corrections(view, catalog, pools_by_weight(view))
     by_pool = {
-        pool.name: overlays.overlay(
+        pool.name: overlays.apply_overlays(
             pool.name, pool.spec.template.metadata.labels, catalog.types_of(pool.name), corrections
         ).types
         for pool in view.pools.values()
@@ -329,19 +320,19 @@ def priced(view: ClusterView, catalog: Catalog, policy: Policy) -> Catalog:
 
 
 def _corrections(
-    view: ClusterView, catalog: Catalog, surveyed: Sequence[PoolState]
-) -> tuple[list[overlays.Correction], list[str]]:
+    view: ClusterView, catalog: Catalog, surveyed: Sequence[PoolReadiness]
+) -> tuple[list[overlays.ParsedOverlay], list[str]]:
     """Return the overlays that hold, and why the others do not."""
     pools = {
         s.pool.name: (s.pool.spec.template.metadata.labels, catalog.types_of(s.pool.name)) for s in surveyed
     }
-    read, unread = overlays.read(view.overlays.values(), catalog.label_rules)
-    kept, refused = overlays.accepted(read, pools)
+    read, unread = overlays.parse_overlays(view.overlays.values(), catalog.label_rules)
+    kept, refused = overlays.without_conflicts(read, pools)
     problems = sorted({**unread, **refused}.items())
     return kept, [f"NodeOverlay {name} is not applied: {problem}" for name, problem in problems]
 
 
-def _sold(catalog: Catalog, policy: Policy) -> tuple[Catalog, list[str]]:
+def _sold(catalog: Catalog, policy: SchedulingPolicy) -> tuple[Catalog, list[str]]:
     """Return what may be bought, and which instance types cannot be counted."""
     problems: dict[str, str] = {}
     types = _counted(catalog.types, policy, problems)
@@ -353,7 +344,7 @@ def _sold(catalog: Catalog, policy: Policy) -> tuple[Catalog, list[str]]:
 
 
 def _counted(
-    kinds: Iterable[InstanceType], policy: Policy, problems: dict[str, str]
+    kinds: Iterable[InstanceType], policy: SchedulingPolicy, problems: dict[str, str]
 ) -> tuple[InstanceType, ...]:
     found: list[InstanceType] = []
     for kind in kinds:
@@ -364,7 +355,7 @@ def _counted(
     return tuple(found)
 
 
-def _as_sold(kind: InstanceType, policy: Policy) -> InstanceType:
+def _as_sold(kind: InstanceType, policy: SchedulingPolicy) -> InstanceType:
     if policy.reserved_capacity:
         return kind
     return InstanceType(

@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.meta import ObjectMeta
-from karpenter.api.pod import Affinity
-from karpenter.api.pod import Pod
+from karpenter.api.pod import Affinity, Pod
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import add, merge
 from karpenter.core.model.taints import tolerates
 from karpenter.core.scheduling.build.amounts import impossible, uncountable
-from karpenter.core.scheduling.encode.nodeclaimtemplate import Daemon, daemon_of
+from karpenter.core.scheduling.encode.nodeclaimtemplate import DaemonPod, daemon_pod
 from karpenter.core.state.pod import uses_devices
 
 if TYPE_CHECKING:
@@ -38,16 +37,16 @@ if TYPE_CHECKING:
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Expected(msgspec.Struct, frozen=True):
+class ExpectedDaemons(msgspec.Struct, frozen=True):
     """The daemons that nodes have to carry, as pods and as nodes see them."""
 
     pods: tuple[Pod, ...]
-    daemons: tuple[Daemon, ...]
+    daemons: tuple[DaemonPod, ...]
     left_out: tuple[str, ...] = ()
     """Which daemons are not counted, and why, one sentence each."""
 
 
-def daemons(view: ClusterView) -> tuple[Pod, ...]:
+def daemonset_pods(view: ClusterView) -> tuple[Pod, ...]:
     """Return one pod per DaemonSet, as it would run on a new node."""
     newest: dict[str, Pod] = {}
     for pod in view.pods.values():
@@ -58,17 +57,17 @@ def daemons(view: ClusterView) -> tuple[Pod, ...]:
     return tuple(_as_new(each, newest.get(each.key)) for each in view.daemon_sets.values())
 
 
-def expect(pods: Iterable[Pod], *, ignore_device_claims: bool) -> Expected:
+def expected_daemons(pods: Iterable[Pod], *, ignore_device_claims: bool) -> ExpectedDaemons:
     """Return the daemons that count; those that wait for devices which are ignored never run."""
     kept: list[Pod] = []
-    found: list[Daemon] = []
+    found: list[DaemonPod] = []
     left_out: list[str] = []
     total: Mapping[str, int] = {}
     for pod in pods:
         if ignore_device_claims and uses_devices(pod):
             continue
         try:
-            daemon = daemon_of(pod)
+            daemon = daemon_pod(pod)
         except (QuantityError, RequirementError) as error:
             left_out.append(f"DaemonSet {pod.key} is not counted: {error}")
             continue
@@ -79,10 +78,10 @@ def expect(pods: Iterable[Pod], *, ignore_device_claims: bool) -> Expected:
         total = together
         kept.append(pod)
         found.append(daemon)
-    return Expected(tuple(kept), tuple(found), tuple(left_out))
+    return ExpectedDaemons(tuple(kept), tuple(found), tuple(left_out))
 
 
-def still_to_come(node: StateNode, expected: Sequence[Daemon]) -> Mapping[str, int]:
+def remaining_daemon_resources(node: StateNode, expected: Sequence[DaemonPod]) -> Mapping[str, int]:
     """Return what daemons will use on an existing node beyond what they use already."""
     labels = Requirements.from_labels(node.labels)
     coming = merge(

@@ -33,7 +33,7 @@ _PRICE: Final = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
 _ADJUSTMENT: Final = re.compile(r"[+-]([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})%?")
 
 
-class Correction(msgspec.Struct, frozen=True):
+class ParsedOverlay(msgspec.Struct, frozen=True):
     """One overlay, read."""
 
     name: str
@@ -43,20 +43,22 @@ class Correction(msgspec.Struct, frozen=True):
     capacity: Mapping[str, int] = {}
 
 
-class Overlaid(msgspec.Struct, frozen=True):
+class OverlaidTypes(msgspec.Struct, frozen=True):
     """Instance types after correction, and which were changed in price and in capacity."""
 
     types: tuple[InstanceType, ...]
     marks: Mapping[str, tuple[bool, bool]] = {}
 
 
-def read(overlays: Iterable[NodeOverlay], rules: LabelRules) -> tuple[list[Correction], dict[str, str]]:
+def parse_overlays(
+    overlays: Iterable[NodeOverlay], rules: LabelRules
+) -> tuple[list[ParsedOverlay], dict[str, str]]:
     """
     Return overlays as corrections, heaviest first, and why some cannot be read.
 
     Of equal weights the later name comes first.
     """
-    found: list[Correction] = []
+    found: list[ParsedOverlay] = []
     refused: dict[str, str] = {}
     for each in overlays:
         try:
@@ -72,17 +74,19 @@ def read(overlays: Iterable[NodeOverlay], rules: LabelRules) -> tuple[list[Corre
     return found, refused
 
 
-def accepted(
-    corrections: Sequence[Correction],
+def without_conflicts(
+    corrections: Sequence[ParsedOverlay],
     pools: Mapping[str, tuple[Mapping[str, str], Sequence[InstanceType]]],
-) -> tuple[list[Correction], dict[str, str]]:
+) -> tuple[list[ParsedOverlay], dict[str, str]]:
     """
     Return the corrections that hold, and why the others do not.
 
     `pools` gives the template labels and instance types of every pool.
     """
-    sights = [_Sight(pool, labels, kind) for pool, (labels, types) in pools.items() for kind in types]
-    kept: list[Correction] = []
+    sights = [
+        _PoolInstanceType(pool, labels, kind) for pool, (labels, types) in pools.items() for kind in types
+    ]
+    kept: list[ParsedOverlay] = []
     refused: dict[str, str] = {}
     claimed: dict[Hashable, tuple[int, str]] = {}
     for each in corrections:
@@ -97,23 +101,23 @@ def accepted(
     return kept, refused
 
 
-def overlay(
-    pool: str, labels: Mapping[str, str], types: Sequence[InstanceType], corrections: Sequence[Correction]
-) -> Overlaid:
+def apply_overlays(
+    pool: str, labels: Mapping[str, str], types: Sequence[InstanceType], corrections: Sequence[ParsedOverlay]
+) -> OverlaidTypes:
     """Return the instance types of a pool with every correction applied."""
     if not corrections:
-        return Overlaid(tuple(types))
+        return OverlaidTypes(tuple(types))
     marks: dict[str, tuple[bool, bool]] = {}
     corrected = []
     for kind in types:
-        prices, capacity = _Sight(pool, labels, kind).corrections(corrections)
+        prices, capacity = _PoolInstanceType(pool, labels, kind).corrections(corrections)
         if prices or capacity:
             marks[kind.name] = (bool(prices), bool(capacity))
         corrected.append(_corrected(kind, prices, capacity))
-    return Overlaid(tuple(corrected), marks)
+    return OverlaidTypes(tuple(corrected), marks)
 
 
-def adjusted(price: float, adjustment: str) -> float:
+def adjusted_price(price: float, adjustment: str) -> float:
     """Return a price after an absolute value, an amount with a sign, or a percentage with a sign."""
     if not adjustment:
         return price
@@ -124,7 +128,7 @@ def adjusted(price: float, adjustment: str) -> float:
     return max(0.0, price + float(adjustment))
 
 
-class _Sight:
+class _PoolInstanceType:
     """An instance type as one pool offers it: what overlays can be about."""
 
     def __init__(self, pool: str, labels: Mapping[str, str], kind: InstanceType) -> None:
@@ -133,13 +137,13 @@ class _Sight:
         self._known = Requirements.from_labels({**labels, NODEPOOL: pool}).intersect(kind.requirements)
         self._offerings = [self._known.intersect(each.requirements) for each in kind.offerings]
 
-    def offerings(self, each: Correction) -> list[int]:
+    def offerings(self, each: ParsedOverlay) -> list[int]:
         """Return the positions of the offerings that a correction is about."""
         if not self._known.accepts(each.requirements):
             return []
         return [n for n, known in enumerate(self._offerings) if known.accepts(each.requirements)]
 
-    def targets(self, each: Correction) -> list[Hashable]:
+    def targets(self, each: ParsedOverlay) -> list[Hashable]:
         """Return everything that a correction would change here."""
         matching = self.offerings(each)
         if not matching:
@@ -148,7 +152,7 @@ class _Sight:
         prices: list[Hashable] = [(*place, n) for n in matching] if each.price else []
         return prices + [(*place, name) for name in each.capacity]
 
-    def corrections(self, corrections: Sequence[Correction]) -> tuple[dict[int, str], dict[str, int]]:
+    def corrections(self, corrections: Sequence[ParsedOverlay]) -> tuple[dict[int, str], dict[str, int]]:
         """Return the price adjustment of each offering and the capacity, where the first to say so wins."""
         prices: dict[int, str] = {}
         capacity: dict[str, int] = {}
@@ -165,7 +169,7 @@ def _corrected(kind: InstanceType, prices: Mapping[int, str], capacity: Mapping[
     if not prices and not capacity:
         return kind
     offerings = tuple(
-        msgspec.structs.replace(o, price=adjusted(o.price, prices[n])) if n in prices else o
+        msgspec.structs.replace(o, price=adjusted_price(o.price, prices[n])) if n in prices else o
         for n, o in enumerate(kind.offerings)
     )
     return InstanceType(
@@ -178,8 +182,8 @@ def _corrected(kind: InstanceType, prices: Mapping[int, str], capacity: Mapping[
     )
 
 
-def _correction(each: NodeOverlay) -> Correction:
-    return Correction(
+def _correction(each: NodeOverlay) -> ParsedOverlay:
+    return ParsedOverlay(
         each.name,
         each.spec.weight or 0,
         Requirements.from_entries(each.spec.requirements),

@@ -13,47 +13,35 @@ the pod and by the controller that owns it. A selector that cannot be read sprea
 
 from __future__ import annotations
 
-import msgspec
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
 from karpenter.api.labels import NODEPOOL
-from karpenter.api.meta import LabelSelector
-from karpenter.api.meta import LabelSelectorRequirement
+from karpenter.api.meta import LabelSelector, LabelSelectorRequirement
 from karpenter.api.pod import Pod
 from karpenter.api.validation.pod_validation import check_pod
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import read_entries
 from karpenter.core.model.resources import pod_requests
-from karpenter.core.model.selectors import SelectorError
-from karpenter.core.model.selectors import parse_selector
+from karpenter.core.model.selectors import SelectorError, parse_selector
 from karpenter.core.scheduling.build.amounts import impossible
-from karpenter.core.scheduling.encode.preferences import ladder
-from karpenter.core.scheduling.encode.preferences import required_apart
-from karpenter.core.scheduling.problem import Located
-from karpenter.core.scheduling.problem import PodVolumes
-from karpenter.core.scheduling.problem import Refusal
-from karpenter.core.state.pod import is_active
-from karpenter.core.state.pod import is_protected
-from karpenter.core.state.pod import runs_again
-from karpenter.core.state.pod import uses_devices
-from karpenter.core.state.pod import waits
-from karpenter.core.state.volumeusage import VolumeProblem
-from karpenter.core.state.volumeusage import attached
-from karpenter.core.state.volumeusage import reach
-from types import MappingProxyType
-from typing import Final
-from typing import TYPE_CHECKING
-from typing import TypeAlias
+from karpenter.core.scheduling.encode.preferences import relaxations, required_anti_affinity
+from karpenter.core.scheduling.problem import BoundPod, PodVolumes, Refusal
+from karpenter.core.state.pod import is_active, is_protected, runs_again, uses_devices, waits
+from karpenter.core.state.volumeusage import VolumeProblem, attached, reach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from collections.abc import Set as AbstractSet
     from datetime import datetime
+
     from karpenter.api.labels import LabelRules
     from karpenter.api.meta import OwnerReference
-    from karpenter.api.pod import PodSpec
-    from karpenter.api.pod import TopologySpreadConstraint
+    from karpenter.api.pod import PodSpec, TopologySpreadConstraint
     from karpenter.core.state.pdb import Guards
     from karpenter.core.state.statenode import StateNode
     from karpenter.core.state.view import ClusterView
@@ -65,7 +53,7 @@ _NO_PROBLEMS: Final[Mapping[str, str]] = MappingProxyType({})
 _DEVICES_IGNORED: Final = "the pod uses resource claims, which are ignored (setting ignore-dra-requests)"
 
 
-class Screened(msgspec.Struct, frozen=True):
+class CheckedPods(msgspec.Struct, frozen=True):
     """Pods that are worth looking at, and those that are not."""
 
     accepted: tuple[Pod, ...]
@@ -74,29 +62,35 @@ class Screened(msgspec.Struct, frozen=True):
     """By pod key; accepted pods without an entry have no volumes that matter."""
 
 
-def waiting(view: ClusterView) -> tuple[Pod, ...]:
+def provisionable_pods(view: ClusterView) -> tuple[Pod, ...]:
     """Return the pods that want a node."""
     return tuple(pod for pod in view.pods.values() if waits(pod))
 
 
-def evacuated(nodes: Iterable[StateNode], guards: Guards, now: datetime) -> tuple[Pod, ...]:
+def deleting_node_pods(nodes: Iterable[StateNode], guards: Guards, now: datetime) -> tuple[Pod, ...]:
     """Return the pods of leaving nodes that need a place elsewhere."""
-    return tuple(pod for node in nodes if node.is_leaving for pod in node.pods if can_move(pod, guards, now))
+    return tuple(
+        pod
+        for node in nodes
+        if node.is_leaving
+        for pod in node.pods
+        if is_currently_reschedulable(pod, guards, now)
+    )
 
 
-def can_move(pod: Pod, guards: Guards, now: datetime) -> bool:
+def is_currently_reschedulable(pod: Pod, guards: Guards, now: datetime) -> bool:
     """Return whether emptying its node would make this pod run elsewhere."""
     return runs_again(pod) and not is_protected(pod, now) and not guards.holds_for_good(pod, now)
 
 
-def screen(
+def check_pods(
     pods: Iterable[Pod],
     view: ClusterView,
     rules: LabelRules,
     *,
     ignore_device_claims: bool,
     device_problems: Mapping[str, str] = _NO_PROBLEMS,
-) -> Screened:
+) -> CheckedPods:
     """
     Return which pods the solver is asked about, with what their volumes demand.
 
@@ -105,7 +99,7 @@ def screen(
     refused: list[Refusal] = []
     accepted: list[Pod] = []
     volumes: dict[str, PodVolumes] = {}
-    judge = _Judge(rules)
+    judge = _SpecChecker(rules)
     for pod in pods:
         problem = judge.problem(pod)
         if not problem and uses_devices(pod):
@@ -122,34 +116,34 @@ def screen(
             refused.append(Refusal(pod=pod.key, message=problem))
         else:
             accepted.append(pod)
-    return Screened(tuple(accepted), tuple(refused), volumes)
+    return CheckedPods(tuple(accepted), tuple(refused), volumes)
 
 
-def located(view: ClusterView, placing: AbstractSet[str]) -> tuple[list[Located], list[str]]:
+def bound_pods(view: ClusterView, placing: AbstractSet[str]) -> tuple[list[BoundPod], list[str]]:
     """
     Return the pods that run and stay, which count for spread and affinity.
 
     A pod whose wish for distance cannot be read is only counted; that is said in a sentence.
     """
-    found: list[Located] = []
+    found: list[BoundPod] = []
     problems: list[str] = []
     for name, pods in view.pods_by_node.items():
         for pod in pods:
             if pod.key in placing or not is_active(pod):
                 continue
-            problem = _distance_problem(pod.spec)
+            problem = _anti_affinity_problem(pod.spec)
             if problem:
                 problems.append(f"pod {pod.key} keeps no distance to others: {problem}")
                 spec = msgspec.structs.replace(pod.spec, affinity=None)
-                found.append(Located(msgspec.structs.replace(pod, spec=spec), name))
+                found.append(BoundPod(msgspec.structs.replace(pod, spec=spec), name))
             else:
-                found.append(Located(pod, name))
+                found.append(BoundPod(pod, name))
     return found, problems
 
 
-def _distance_problem(spec: PodSpec) -> str:
+def _anti_affinity_problem(spec: PodSpec) -> str:
     try:
-        for term in required_apart(spec):
+        for term in required_anti_affinity(spec):
             parse_selector(term.label_selector)
             parse_selector(term.namespace_selector)
     except SelectorError as error:
@@ -157,7 +151,7 @@ def _distance_problem(spec: PodSpec) -> str:
     return ""
 
 
-class _Judge:
+class _SpecChecker:
     """Remembers what is wrong with specs: pods of one workload share it."""
 
     def __init__(self, rules: LabelRules) -> None:
@@ -198,16 +192,16 @@ def _problems(pod: Pod, rules: LabelRules) -> Iterator[str]:
         yield problem
     if spec.node_selector or spec.affinity is not None:
         yield from map(str, check_pod(pod, rules=rules))
-        yield from _wish_problems(spec)
+        yield from _preference_problems(spec)
     for spread in spec.topology_spread_constraints:
         yield from _spread_problems(spread)
     for selector in _selectors(spec):
         parse_selector(selector)
 
 
-def _wish_problems(spec: PodSpec) -> Iterator[str]:
+def _preference_problems(spec: PodSpec) -> Iterator[str]:
     """Read every wish, so that one that cannot be read shows itself now."""
-    first = next(ladder(spec, (), respect=True, avoidance=False))
+    first = next(relaxations(spec, (), respect=True, avoidance=False))
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     for each in affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ():
         read_entries(each.preference.match_expressions)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from karpenter.api.workloads import Deployment, ReplicaSet, StatefulSet
     from karpenter.core.state.view import ClusterView
 
-MOST_PODS: Final = 100_000
+MAX_BUFFER_PODS: Final = 100_000
 """For how many pods one buffer may keep room."""
 
 _LOWEST_PRIORITY: Final = -(2**31)
@@ -38,7 +38,7 @@ class BufferProblem(Exception):  # noqa: N818  it is a finding about the buffer,
         self.reason = reason
 
 
-class Measure(msgspec.Struct, frozen=True):
+class BufferTarget(msgspec.Struct, frozen=True):
     """The pod that a buffer keeps room for, and how many the workload has that it is measured by."""
 
     template: PodTemplateSpec
@@ -57,17 +57,17 @@ def is_virtual(pod: Pod) -> bool:
     return pod.metadata.annotations.get(BUFFER_FAKE_POD) == "true"
 
 
-def obstacle(buffer: CapacityBuffer, view: ClusterView) -> str:
+def buffer_problem(buffer: CapacityBuffer, view: ClusterView) -> str:
     """Return why a buffer keeps no room, as a sentence; nothing when it was understood."""
     try:
-        measure = resolve(buffer, view)
-        replicas(buffer, measure.template, measure.workload)
+        measure = resolve_buffer(buffer, view)
+        buffer_replicas(buffer, measure.template, measure.workload)
     except BufferProblem as problem:
         return str(problem)
     return ""
 
 
-def resolve(buffer: CapacityBuffer, view: ClusterView) -> Measure:
+def resolve_buffer(buffer: CapacityBuffer, view: ClusterView) -> BufferTarget:
     """
     Return what a buffer is measured by.
 
@@ -80,7 +80,7 @@ def resolve(buffer: CapacityBuffer, view: ClusterView) -> Measure:
         if key not in view.pod_templates:
             raise BufferProblem(f"PodTemplate {key} does not exist", "PodTemplateNotFound")
         found = view.pod_templates[key]
-        return Measure(found.template, generation=found.metadata.generation)
+        return BufferTarget(found.template, generation=found.metadata.generation)
     ref = spec.scalable_ref
     if ref is None:
         raise BufferProblem("it names neither a podTemplateRef nor a scalableRef")
@@ -97,10 +97,12 @@ def resolve(buffer: CapacityBuffer, view: ClusterView) -> Measure:
     workload = known[ref.kind].get(key)
     if workload is None:
         raise BufferProblem(f"{ref.kind} {key} does not exist", "ScalableRefNotFound")
-    return Measure(workload.spec.template, 1 if workload.spec.replicas is None else workload.spec.replicas)
+    return BufferTarget(
+        workload.spec.template, 1 if workload.spec.replicas is None else workload.spec.replicas
+    )
 
 
-def replicas(buffer: CapacityBuffer, template: PodTemplateSpec, workload: int | None) -> int:
+def buffer_replicas(buffer: CapacityBuffer, template: PodTemplateSpec, workload: int | None) -> int:
     """
     Return how many pods a buffer keeps room for; `workload` is the size of what it is measured by.
 
@@ -115,8 +117,8 @@ def replicas(buffer: CapacityBuffer, template: PodTemplateSpec, workload: int | 
         wanted.append(max(1, -(-workload * spec.percentage // 100)))
     ceilings = _ceilings(buffer, template)
     count = min([max(wanted), *ceilings]) if wanted else min(ceilings, default=0)
-    if count > MOST_PODS:
-        raise BufferProblem(f"it asks for room for {count} pods: expected at most {MOST_PODS}")
+    if count > MAX_BUFFER_PODS:
+        raise BufferProblem(f"it asks for room for {count} pods: expected at most {MAX_BUFFER_PODS}")
     return max(0, count)
 
 
@@ -132,8 +134,8 @@ def _ceilings(buffer: CapacityBuffer, template: PodTemplateSpec) -> list[int]:
 
 def _pods(buffer: CapacityBuffer, view: ClusterView) -> Iterator[Pod]:
     try:
-        measure = resolve(buffer, view)
-        count = replicas(buffer, measure.template, measure.workload)
+        measure = resolve_buffer(buffer, view)
+        count = buffer_replicas(buffer, measure.template, measure.workload)
     except BufferProblem:
         return
     template = measure.template

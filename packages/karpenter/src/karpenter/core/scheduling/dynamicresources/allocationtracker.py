@@ -19,23 +19,23 @@ import msgspec
 
 from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
-from karpenter.core.scheduling.dynamicresources.types import Device, DeviceId, qualified
+from karpenter.core.scheduling.dynamicresources.types import DeviceId, DeviceInfo, qualified
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Set as AbstractSet
 
-    from karpenter.core.scheduling.dynamicresources.types import Draw, Holding, PoolId
+    from karpenter.core.scheduling.dynamicresources.types import AllocatedClaim, CounterConsumption, PoolId
 
 Key: TypeAlias = Hashable
 
 
-class Grant(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class DeviceAllocation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A device that a claim would be given."""
 
     claim: str
     ask: str
-    device: Device
+    device: DeviceInfo
     portions: Mapping[str, int] = {}
     """What it takes of each capacity, where the device is shared."""
 
@@ -44,7 +44,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Where the node must be for the device to be reached."""
 
 
-class Before(msgspec.Struct, frozen=True, kw_only=True):
+class PriorAllocations(msgspec.Struct, frozen=True, kw_only=True):
     """What was given away before the run."""
 
     exclusive: frozenset[DeviceId] = frozenset()
@@ -57,7 +57,7 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
         return self.exclusive | self.shared
 
 
-def held_before(holdings: Iterable[Holding], let_go: AbstractSet[str]) -> Before:
+def prior_allocations(holdings: Iterable[AllocatedClaim], let_go: AbstractSet[str]) -> PriorAllocations:
     """Return what is given away, claims that are let go aside."""
     exclusive: set[DeviceId] = set()
     shared: set[DeviceId] = set()
@@ -77,10 +77,10 @@ def held_before(holdings: Iterable[Holding], let_go: AbstractSet[str]) -> Before
                     portions[key] = portions.get(key, 0) + parse_quantity(amount).nanos
                 except QuantityError:
                     exclusive.add(device)  # nobody knows what is left of it
-    return Before(exclusive=frozenset(exclusive), shared=frozenset(shared), portions=portions)
+    return PriorAllocations(exclusive=frozenset(exclusive), shared=frozenset(shared), portions=portions)
 
 
-class Tally:
+class ConsumptionTracker:
     """Amounts that bins take of things: the most that any strand of a bin needs, over all bins."""
 
     def __init__(self) -> None:
@@ -119,11 +119,11 @@ class Tally:
         return freed
 
 
-class Seat(msgspec.Struct):
+class ClaimAllocation(msgspec.Struct):
     """Where a claim was given its devices in this run."""
 
     bin: int
-    strands: dict[int, tuple[Grant, ...]]
+    strands: dict[int, tuple[DeviceAllocation, ...]]
 
     @property
     def stays(self) -> bool:
@@ -140,46 +140,46 @@ class Seat(msgspec.Struct):
         return found
 
 
-class Ledger:
+class AllocationTracker:
     """The devices of one run."""
 
-    def __init__(self, before: Before, drawn: Mapping[tuple[PoolId, str, str], int]) -> None:
+    def __init__(self, before: PriorAllocations, drawn: Mapping[tuple[PoolId, str, str], int]) -> None:
         """Start from what was held before; `drawn` is what those devices take of their pools' counters."""
         self._before = before
         self._known = before.devices
         self._drawn = drawn
         self._reserved: dict[Key, tuple[int, set[int]]] = {}
         self._owned: dict[int, set[Key]] = {}
-        self._portions = Tally()
-        self._counters = Tally()
+        self._portions = ConsumptionTracker()
+        self._counters = ConsumptionTracker()
         self._held: dict[tuple[int, int], set[DeviceId]] = {}
         self._bins: dict[int, dict[int, set[str]]] = {}
-        self._seated: dict[int, list[Seat]] = {}
-        self.seats: dict[str, Seat] = {}
+        self._seated: dict[int, list[ClaimAllocation]] = {}
+        self.seats: dict[str, ClaimAllocation] = {}
         self.stamp = 0
         """Changes whenever something that was refused might be granted now."""
 
-    def is_free(self, device: Device, bin_: int, strand: int) -> bool:
+    def is_free(self, device: DeviceInfo, bin_: int, strand: int) -> bool:
         """Return whether a device can be given to a strand of a bin alone."""
         if device.id in self._known:
             return False
         reserved = self._reserved.get(_key(device, bin_))
         return reserved is None or (reserved[0] == bin_ and strand not in reserved[1])
 
-    def is_shareable(self, device: Device) -> bool:
+    def is_shareable(self, device: DeviceInfo) -> bool:
         """Return whether nobody had a device to itself before."""
         return device.id not in self._before.exclusive
 
-    def portion_used(self, device: Device, name: str, bin_: int, strand: int) -> int:
+    def portion_used(self, device: DeviceInfo, name: str, bin_: int, strand: int) -> int:
         """Return what is gone of a capacity of a shared device."""
         before = self._before.portions.get((device.id, name), 0)
         return before + self._portions.used((_key(device, bin_), name), bin_, strand)
 
-    def is_drawing(self, device: Device, bin_: int, strand: int) -> bool:
+    def is_drawing(self, device: DeviceInfo, bin_: int, strand: int) -> bool:
         """Return whether what a device draws is counted already."""
         return device.id in self._known or device.id in self._held.get((bin_, strand), ())
 
-    def drawn(self, device: Device, draw: Draw, bin_: int, strand: int) -> int:
+    def drawn(self, device: DeviceInfo, draw: CounterConsumption, bin_: int, strand: int) -> int:
         """Return what is gone of a counter that a device draws from."""
         before = self._drawn.get((device.id.pool_id, draw.counter_set, draw.counter), 0)
         return before + self._counters.used(_counter(device, draw, bin_), bin_, strand)
@@ -193,7 +193,7 @@ class Ledger:
         """Return the drivers that a machine must run for what it was promised to bring along."""
         return sorted(set().union(*self._bins.get(bin_, {}).values()))
 
-    def commit(self, bin_: int, strand: int, grants: Iterable[Grant]) -> None:
+    def commit(self, bin_: int, strand: int, grants: Iterable[DeviceAllocation]) -> None:
         """Promise devices to a strand of a bin."""
         drivers = self._bins.setdefault(bin_, {}).setdefault(strand, set())
         for grant in grants:
@@ -203,7 +203,7 @@ class Ledger:
             if not grant.admin:
                 self._take(grant, bin_, strand)
 
-    def _take(self, grant: Grant, bin_: int, strand: int) -> None:
+    def _take(self, grant: DeviceAllocation, bin_: int, strand: int) -> None:
         device = grant.device
         if not self.is_drawing(device, bin_, strand):
             for draw in device.draws:
@@ -217,10 +217,10 @@ class Ledger:
             self._portions.take((_key(device, bin_), name), bin_, strand, amount)
 
     def seat(
-        self, claim: str, bin_: int, by_strand: Mapping[int, tuple[Grant, ...]], *, shared: bool
+        self, claim: str, bin_: int, by_strand: Mapping[int, tuple[DeviceAllocation, ...]], *, shared: bool
     ) -> None:
         """Note where a claim has its devices; others may wait for a claim that is `shared`."""
-        seat = self.seats[claim] = Seat(bin_, dict(by_strand))
+        seat = self.seats[claim] = ClaimAllocation(bin_, dict(by_strand))
         self._seated.setdefault(bin_, []).append(seat)
         self.stamp += shared
 
@@ -248,11 +248,11 @@ class Ledger:
         self.stamp += freed
 
 
-def _key(device: Device, bin_: int) -> Key:
+def _key(device: DeviceInfo, bin_: int) -> Key:
     """Return what a device is known by; machines bring along devices of the same names."""
     return (bin_, device.id) if device.id.template else device.id
 
 
-def _counter(device: Device, draw: Draw, bin_: int) -> Key:
+def _counter(device: DeviceInfo, draw: CounterConsumption, bin_: int) -> Key:
     pool = device.id.pool_id
     return (bin_ if pool.template else -1, pool, draw.counter_set, draw.counter)

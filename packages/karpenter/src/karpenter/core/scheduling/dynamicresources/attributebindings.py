@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import AttributeBinding, DeviceName
     from karpenter.core.scheduling.dynamicresources.types import DeviceId
 
-Peers: TypeAlias = "dict[tuple[str, str, str, str], int]"
+AttributeGroups: TypeAlias = "dict[tuple[str, str, str, str], int]"
 """Attribute, driver, pool and device to the number of the group that agrees."""
 
 
-def peers(bindings: Iterable[AttributeBinding]) -> Peers:
+def attribute_groups(bindings: Iterable[AttributeBinding]) -> AttributeGroups:
     """Return which devices agree on which attribute; a device alone agrees with nobody."""
     groups: dict[str, list[set[DeviceName]]] = {}
     for each in bindings:
@@ -33,13 +33,13 @@ def peers(bindings: Iterable[AttributeBinding]) -> Peers:
                 else:
                     apart.append(group)
             groups[each.attribute] = [*apart, together]
-    found: Peers = {}
+    found: AttributeGroups = {}
     for attribute, members in groups.items():
         for number, group in enumerate(members):
             found |= {(attribute, d.driver, d.pool, d.device): number for d in group}
     return found
 
 
-def peer_group(known: Peers, attribute: str, device: DeviceId) -> int | None:
+def attribute_group(known: AttributeGroups, attribute: str, device: DeviceId) -> int | None:
     """Return the group in which a foretold device agrees on an attribute, if there is one."""
     return known.get((attribute, device.driver, device.pool, device.name)) if device.template else None

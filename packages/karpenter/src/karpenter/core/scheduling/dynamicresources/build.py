@@ -15,13 +15,13 @@ from karpenter.core.model.requirement import RequirementError
 from karpenter.core.scheduling.dynamicresources.request import compile_claim
 from karpenter.core.scheduling.dynamicresources.types import (
     ANYWHERE,
-    BadDevices,
-    Claim,
+    AllocatedClaim,
     Consumer,
-    Devices,
-    Holding,
-    Needs,
-    read_reach,
+    DeviceClaimError,
+    DynamicResources,
+    PodClaim,
+    PodClaims,
+    read_node_terms,
 )
 from karpenter.core.state.pod import uses_devices
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from karpenter.api.dra import ResourceClaim, ResourceSlice
     from karpenter.api.pod import Pod, PodResourceClaim
     from karpenter.core.model.catalog import Catalog, DeviceTemplates
-    from karpenter.core.scheduling.dynamicresources.types import Reach
+    from karpenter.core.scheduling.dynamicresources.types import NodeTerms
     from karpenter.core.state.statenode import StateNode
     from karpenter.core.state.view import ClusterView
 
 
-def take_in_devices(
+def build_dynamic_resources(
     view: ClusterView,
     catalog: Catalog,
     *,
     pods: Iterable[Pod],
     active: Sequence[StateNode],
     leaving: Iterable[StateNode],
-) -> tuple[Devices | None, dict[str, str]]:
+) -> tuple[DynamicResources | None, dict[str, str]]:
     """
     Return what a problem says about devices, and why the claims of some pods cannot be served.
 
@@ -55,18 +55,18 @@ def take_in_devices(
             reader.read(pod)
     if not reader.needs:
         return None, reader.problems
-    devices = Devices(
+    devices = DynamicResources(
         needs=reader.needs,
         classes={name: each.spec for name, each in view.device_classes.items()},
         slices=tuple(each.spec for each in _published(view, active)),
-        holdings=tuple(_holdings(view)),
+        holdings=tuple(_allocated_claims(view)),
         leaving=tuple(Consumer(pod.key, pod.metadata.uid) for node in leaving for pod in node.pods),
-        templates=dict(_coming(active, catalog)),
+        templates=dict(_template_devices(active, catalog)),
     )
     return devices, reader.problems
 
 
-def claims_of(pod: Pod, view: ClusterView) -> Iterator[Claim]:
+def claims_of(pod: Pod, view: ClusterView) -> Iterator[PodClaim]:
     """
     Yield the claims of a pod.
 
@@ -77,7 +77,9 @@ def claims_of(pod: Pod, view: ClusterView) -> Iterator[Claim]:
     for container in (*pod.spec.containers, *pod.spec.init_containers):
         for used in container.resources.claims:
             if used.name not in entries:
-                raise BadDevices(f"container {container.name} uses claim {used.name}, which the pod lacks")
+                raise DeviceClaimError(
+                    f"container {container.name} uses claim {used.name}, which the pod lacks"
+                )
     made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
     seen: set[str] = set()
     for entry in pod.spec.resource_claims:
@@ -87,39 +89,45 @@ def claims_of(pod: Pod, view: ClusterView) -> Iterator[Claim]:
             yield claim
 
 
-def _claim(pod: Pod, entry: PodResourceClaim, made: dict[str, str | None], view: ClusterView) -> Claim | None:
+def _claim(
+    pod: Pod, entry: PodResourceClaim, made: dict[str, str | None], view: ClusterView
+) -> PodClaim | None:
     namespace = pod.metadata.namespace
     if entry.resource_claim_name:
         return _existing(f"{namespace}/{entry.resource_claim_name}", entry.name, view, own=False)
     if not entry.resource_claim_template_name:
-        raise BadDevices(f"claim {entry.name} of the pod names neither a ResourceClaim nor a template")
+        raise DeviceClaimError(f"claim {entry.name} of the pod names neither a ResourceClaim nor a template")
     if entry.name in made:
         name = made[entry.name]
         return _existing(f"{namespace}/{name}", entry.name, view, own=True) if name else None
     key = f"{namespace}/{entry.resource_claim_template_name}"
     template = view.resource_claim_templates.get(key)
     if template is None:
-        raise BadDevices(f"ResourceClaimTemplate {key} does not exist")
-    return Claim(key=f"{pod.key}-{entry.name}", name=entry.name, own=True, devices=template.spec.spec.devices)
+        raise DeviceClaimError(f"ResourceClaimTemplate {key} does not exist")
+    return PodClaim(
+        key=f"{pod.key}-{entry.name}", name=entry.name, own=True, devices=template.spec.spec.devices
+    )
 
 
-def _existing(key: str, name: str, view: ClusterView, *, own: bool) -> Claim:
+def _existing(key: str, name: str, view: ClusterView, *, own: bool) -> PodClaim:
     found = view.resource_claims.get(key)
     if found is None:
-        raise BadDevices(f"ResourceClaim {key} does not exist")
+        raise DeviceClaimError(f"ResourceClaim {key} does not exist")
     if found.metadata.deletion_timestamp is not None:
-        raise BadDevices(f"ResourceClaim {key} is being deleted")
-    return Claim(key=key, name=name, own=own, devices=found.spec.devices, reach=_reach(found))
+        raise DeviceClaimError(f"ResourceClaim {key} is being deleted")
+    return PodClaim(key=key, name=name, own=own, devices=found.spec.devices, reach=_reach(found))
 
 
-def _reach(claim: ResourceClaim) -> Reach | None:
+def _reach(claim: ResourceClaim) -> NodeTerms | None:
     given = claim.status.allocation
     if given is None:
         return None
     try:
-        return read_reach(None, given.node_selector, everywhere=False) if given.node_selector else ANYWHERE
+        return (
+            read_node_terms(None, given.node_selector, everywhere=False) if given.node_selector else ANYWHERE
+        )
     except RequirementError as error:
-        raise BadDevices(f"ResourceClaim {claim.key}: {error}") from None
+        raise DeviceClaimError(f"ResourceClaim {claim.key}: {error}") from None
 
 
 class _Reader:
@@ -129,14 +137,14 @@ class _Reader:
         self._view = view
         self._classes = {name: each.spec for name, each in view.device_classes.items()}
         self._checked: dict[bytes, str] = {}
-        self.needs: dict[str, Needs] = {}
+        self.needs: dict[str, PodClaims] = {}
         self.problems: dict[str, str] = {}
 
     def read(self, pod: Pod) -> None:
         """Take in the claims of one pod, or note what is wrong with them."""
         try:
-            needs = Needs(tuple(claims_of(pod, self._view)))
-        except BadDevices as error:
+            needs = PodClaims(tuple(claims_of(pod, self._view)))
+        except DeviceClaimError as error:
             self.problems[pod.key] = str(error)
             return
         if needs.likeness not in self._checked:
@@ -146,12 +154,12 @@ class _Reader:
         elif needs.claims:
             self.needs[pod.key] = needs
 
-    def _problem(self, claim: Claim) -> str:
+    def _problem(self, claim: PodClaim) -> str:
         if claim.reach is not None and not _consumers(self._view.resource_claims[claim.key]):
             return ""  # it has what it asked for, and keeps it
         try:
             compile_claim(claim.devices, self._classes)
-        except BadDevices as error:
+        except DeviceClaimError as error:
             return f"claim {claim.name} of the pod: {error}"
         return ""
 
@@ -167,11 +175,11 @@ def _published(view: ClusterView, active: Iterable[StateNode]) -> Iterator[Resou
             yield each
 
 
-def _holdings(view: ClusterView) -> Iterator[Holding]:
+def _allocated_claims(view: ClusterView) -> Iterator[AllocatedClaim]:
     for key, claim in sorted(view.resource_claims.items()):
         given = claim.status.allocation
         if given is not None and given.devices.results:
-            yield Holding(claim=key, results=given.devices.results, consumers=_consumers(claim))
+            yield AllocatedClaim(claim=key, results=given.devices.results, consumers=_consumers(claim))
 
 
 def _consumers(claim: ResourceClaim) -> tuple[Consumer, ...]:
@@ -182,7 +190,7 @@ def _consumers(claim: ResourceClaim) -> tuple[Consumer, ...]:
     return tuple(Consumer(f"{claim.metadata.namespace}/{each.name}", each.uid) for each in holders)
 
 
-def _coming(active: Iterable[StateNode], catalog: Catalog) -> Iterator[tuple[str, DeviceTemplates]]:
+def _template_devices(active: Iterable[StateNode], catalog: Catalog) -> Iterator[tuple[str, DeviceTemplates]]:
     """Yield the devices that nodes on their way will have."""
     for node in active:
         if node.is_initialized:

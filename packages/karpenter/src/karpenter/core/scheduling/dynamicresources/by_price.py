@@ -11,27 +11,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from karpenter.core.scheduling.decode import hourly
-from karpenter.core.scheduling.pack.reservationmanager import fitting
-from karpenter.core.scheduling.pack.scheduler import Run
+from karpenter.core.scheduling.pack.reservationmanager import fitting_offerings
+from karpenter.core.scheduling.pack.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from karpenter.core.scheduling.encode.encode import Encoded
-    from karpenter.core.scheduling.encode.preferences import Wish
-    from karpenter.core.scheduling.pack.nodeclaim import State
+    from karpenter.core.scheduling.encode.encode import EncodedProblem
+    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 _WORTH_IT: Final = 1e-6
 
 
-class ThriftyRun(Run):
+class DevicePriceScheduler(Scheduler):
     """A run in which pods with devices join a claim only if that pays."""
 
-    def __init__(self, encoded: Encoded) -> None:
+    def __init__(self, encoded: EncodedProblem) -> None:
         super().__init__(encoded)
         self._dear: set[tuple[int, int]] = set()
 
-    def claim_way(self, wish: Wish, claim: int) -> State | None:
+    def claim_way(self, wish: PodData, claim: int) -> ClaimState | None:
         """Return what a claim would become by taking one more pod, or None when it cannot or should not."""
         state = super().claim_way(wish, claim)
         if state is None or not wish.of.devices or self._pays(wish, claim, state):
@@ -39,16 +39,16 @@ class ThriftyRun(Run):
         self._dear.add((wish.of.number, self.nodes.count + claim))
         return None
 
-    def lacks_devices(self, wish: Wish, number: int) -> bool:
+    def lacks_devices(self, wish: PodData, number: int) -> bool:
         """Return whether asking a bin for devices again is as good as useless."""
         return (wish.of.number, number) in self._dear or super().lacks_devices(wish, number)
 
-    def _pays(self, wish: Wish, claim: int, state: State) -> bool:
+    def _pays(self, wish: PodData, claim: int, state: ClaimState) -> bool:
         before = self._price(self.claims.states[claim], self.claims.total(claim, wish.of.want, 0))
         more = self._price(state, self.claims.total(claim, wish.of.want)) - before
         return more <= 0 or more <= self._alone(wish)
 
-    def _alone(self, wish: Wish) -> float:
+    def _alone(self, wish: PodData) -> float:
         """Return what a machine for one pod alone costs; without end when there is none."""
         waits = self.must_wait
         found = (self.opening(wish, template) for template in self.templates)
@@ -57,17 +57,17 @@ class ThriftyRun(Run):
         return self._price(first.state, wish.of.want) if first is not None else float("inf")
 
     @staticmethod
-    def _price(state: State, total: Sequence[int]) -> float:
-        return state.template.universe.cheapest(fitting(state, total))
+    def _price(state: ClaimState, total: Sequence[int]) -> float:
+        return state.template.universe.cheapest(fitting_offerings(state, total))
 
 
-def thriftier(
-    first: Run, left: dict[int, int], pack: Callable[[Run], dict[int, int]]
-) -> tuple[Run, dict[int, int]]:
+def cheaper_with_devices(
+    first: Scheduler, left: dict[int, int], pack: Callable[[Scheduler], dict[int, int]]
+) -> tuple[Scheduler, dict[int, int]]:
     """Return a thrifty run with what it leaves if that is better than `first`; `pack` fills a fresh run."""
     if not any(move.wish.of.devices and move.bin >= first.nodes.count for move in first.moves):
         return first, left
-    second = ThriftyRun(first.encoded)
+    second = DevicePriceScheduler(first.encoded)
     rest = pack(second)
     more, fewer = sum(rest.values()), sum(left.values())
     if more < fewer or (more == fewer and hourly(second) < hourly(first) * (1 - _WORTH_IT)):

@@ -17,10 +17,10 @@ from karpenter.core.scheduling.dynamicresources.types import qualified
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.core.scheduling.dynamicresources.types import Capacity, Device, Policy
+    from karpenter.core.scheduling.dynamicresources.types import Capacity, DeviceInfo, RequestPolicy
 
 
-def is_large_enough(device: Device, asked: Mapping[str, int]) -> bool:
+def is_large_enough(device: DeviceInfo, asked: Mapping[str, int]) -> bool:
     """Return whether a device has at least what is asked of each capacity."""
     for name, amount in asked.items():
         has = device.capacity.get(qualified(name, device.id.driver))
@@ -29,28 +29,28 @@ def is_large_enough(device: Device, asked: Mapping[str, int]) -> bool:
     return True
 
 
-def portions(device: Device, asked: Mapping[str, int]) -> dict[str, int] | None:
+def consumed_capacity(device: DeviceInfo, asked: Mapping[str, int]) -> dict[str, int] | None:
     """Return how much of each capacity a request would take, or None when it cannot be served."""
     wanted = {qualified(name, device.id.driver): amount for name, amount in asked.items()}
     if not wanted.keys() <= device.capacity.keys():
         return None
     found: dict[str, int] = {}
     for name, capacity in device.capacity.items():
-        portion = _portion(capacity, wanted.get(name))
+        portion = _consumed(capacity, wanted.get(name))
         if portion is None or portion > capacity.value:
             return None
         found[name] = portion
     return found
 
 
-def _portion(capacity: Capacity, asked: int | None) -> int | None:
+def _consumed(capacity: Capacity, asked: int | None) -> int | None:
     policy = capacity.policy
     if asked is None:
         return capacity.value if policy is None or policy.default is None else policy.default
     return asked if policy is None or asked == policy.default else _rounded(policy, asked)
 
 
-def _rounded(policy: Policy, asked: int) -> int | None:
+def _rounded(policy: RequestPolicy, asked: int) -> int | None:
     """Return the smallest portion that is enough, or None when there is none."""
     if policy.values:
         return next((value for value in policy.values if value >= asked), None)

@@ -22,14 +22,14 @@ import msgspec
 
 from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.core.model.requirement import RequirementError
-from karpenter.core.scheduling.dynamicresources.attributebindings import peers
+from karpenter.core.scheduling.dynamicresources.attributebindings import attribute_groups
 from karpenter.core.scheduling.dynamicresources.types import (
     ANYWHERE,
-    Device,
+    DeviceInfo,
+    NodeTerms,
     PoolId,
-    Reach,
     read_device,
-    read_reach,
+    read_node_terms,
 )
 
 if TYPE_CHECKING:
@@ -38,24 +38,24 @@ if TYPE_CHECKING:
     from karpenter.api.dra import Device as WireDevice
     from karpenter.api.dra import ResourceSliceSpec
     from karpenter.core.model.catalog import DeviceTemplates
-    from karpenter.core.scheduling.dynamicresources.attributebindings import Peers
-    from karpenter.core.scheduling.dynamicresources.request import Ask
-    from karpenter.core.scheduling.dynamicresources.selectors import Matcher
-    from karpenter.core.scheduling.dynamicresources.types import Place
+    from karpenter.core.scheduling.dynamicresources.attributebindings import AttributeGroups
+    from karpenter.core.scheduling.dynamicresources.request import RequestAlternative
+    from karpenter.core.scheduling.dynamicresources.selectors import SelectorMatcher
+    from karpenter.core.scheduling.dynamicresources.types import AllocationTarget
 
 
 class DevicePool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Everything that one driver offers under one name."""
 
     id: PoolId
-    devices: tuple[Device, ...] = ()
+    devices: tuple[DeviceInfo, ...] = ()
     counters: Mapping[tuple[str, str], int] = {}
     """What devices of the pool may draw together, by counter set and counter."""
 
     problem: str = ""
     """Why nothing can be taken from the pool; empty when all is well."""
 
-    reach: Reach = ANYWHERE
+    reach: NodeTerms = ANYWHERE
     """From where any part of the pool can be reached."""
 
     @property
@@ -110,26 +110,28 @@ def _pool(pool: PoolId, slices: Sequence[ResourceSliceSpec], missing: str = "") 
     return DevicePool(id=pool, devices=devices, counters=counters, problem=problem, reach=reach)
 
 
-def _reach(slices: Sequence[ResourceSliceSpec]) -> Reach:
+def _reach(slices: Sequence[ResourceSliceSpec]) -> NodeTerms:
     parts: list[ResourceSliceSpec | WireDevice] = []
     for each in slices:
         parts += each.devices if each.per_device_node_selection else (each,)
-    terms = (read_reach(each.node_name, each.node_selector, each.all_nodes) for each in parts)
+    terms = (read_node_terms(each.node_name, each.node_selector, each.all_nodes) for each in parts)
     return tuple(dict.fromkeys(term for found in terms for term in found))
 
 
-def _devices(each: ResourceSliceSpec, pool: PoolId) -> Iterator[Device]:
+def _devices(each: ResourceSliceSpec, pool: PoolId) -> Iterator[DeviceInfo]:
     for raw in each.devices:
         where = raw if each.per_device_node_selection else each
         if pool.template:
             yield read_device(raw, pool, ANYWHERE)
         else:
-            reach = read_reach(where.node_name, where.node_selector, where.all_nodes)
+            reach = read_node_terms(where.node_name, where.node_selector, where.all_nodes)
             yield read_device(raw, pool, reach, where.node_name or "")
 
 
 def _contradictions(
-    slices: Sequence[ResourceSliceSpec], devices: Sequence[Device], counters: Mapping[tuple[str, str], int]
+    slices: Sequence[ResourceSliceSpec],
+    devices: Sequence[DeviceInfo],
+    counters: Mapping[tuple[str, str], int],
 ) -> Iterator[str]:
     if twice := _first_repeated(device.id.name for device in devices):
         yield f"there are two devices called {twice}"
@@ -155,7 +157,7 @@ Counters: TypeAlias = "Mapping[tuple[str, str], int]"
 """Counter set and counter to the amount."""
 
 
-class Templates:
+class TemplateDevices:
     """What machines of one strand bring along."""
 
     def __init__(self, templates: DeviceTemplates | None) -> None:
@@ -163,13 +165,13 @@ class Templates:
         self.broken = tuple(pool for pool in pools if pool.problem)
         self.devices = tuple(device for pool in pools if not pool.problem for device in pool.devices)
         self.counters: Mapping[PoolId, Counters] = {pool.id: pool.counters for pool in pools}
-        self.peers: Peers = peers(templates.bindings) if templates is not None else {}
+        self.peers: AttributeGroups = attribute_groups(templates.bindings) if templates is not None else {}
 
 
-NOTHING = Templates(None)
+NO_TEMPLATE_DEVICES = TemplateDevices(None)
 
 
-class Published:
+class PublishedPools:
     """The pools that are published: which can be trusted, and what their devices draw from together."""
 
     def __init__(self, pools: Sequence[DevicePool]) -> None:
@@ -178,30 +180,30 @@ class Published:
         self.counters: Mapping[PoolId, Counters] = {pool.id: pool.counters for pool in self.sound}
 
 
-class Stock:
+class CandidateDevices:
     """Devices to choose from, published ones first."""
 
     def __init__(
         self,
-        matcher: Matcher,
-        published: Published,
-        devices: Sequence[Device],
-        templates: Templates = NOTHING,
+        matcher: SelectorMatcher,
+        published: PublishedPools,
+        devices: Sequence[DeviceInfo],
+        templates: TemplateDevices = NO_TEMPLATE_DEVICES,
     ) -> None:
         """`devices` are those that are `published` and may be within reach."""
         self._matcher = matcher
         self._published = published
         self._templates = templates
         self._devices = (*devices, *templates.devices)
-        self._suiting: dict[Ask, tuple[Device, ...]] = {}
-        self._sets: dict[Ask, frozenset[Device]] = {}
+        self._suiting: dict[RequestAlternative, tuple[DeviceInfo, ...]] = {}
+        self._sets: dict[RequestAlternative, frozenset[DeviceInfo]] = {}
         self.peers = templates.peers
 
     def counters(self, pool: PoolId) -> Counters:
         """Return what the devices of a pool may draw together."""
         return (self._templates if pool.template else self._published).counters[pool]
 
-    def suiting(self, ask: Ask) -> tuple[Device, ...]:
+    def suiting(self, ask: RequestAlternative) -> tuple[DeviceInfo, ...]:
         """Return the devices that fit the description of a request."""
         found = self._suiting.get(ask)
         if found is None:
@@ -212,13 +214,13 @@ class Stock:
             )
         return found
 
-    def suiting_set(self, ask: Ask) -> frozenset[Device]:
+    def suiting_set(self, ask: RequestAlternative) -> frozenset[DeviceInfo]:
         """Return the same as a set."""
         if ask not in self._sets:
             self._sets[ask] = frozenset(self.suiting(ask))
         return self._sets[ask]
 
-    def uncertain(self, ask: Ask, place: Place) -> str:
+    def uncertain(self, ask: RequestAlternative, place: AllocationTarget) -> str:
         """Return why nobody can say which devices are all that a request describes; nothing if one can."""
         for pool in self._published.broken:
             if any(place.narrow(term) is not None for term in pool.reach):

@@ -22,8 +22,8 @@ from karpenter.api.pod import Toleration
 from karpenter.base.pretty import excerpt
 from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.core.model.taints import tolerates_taint
-from karpenter.core.scheduling.dynamicresources.selectors import Selector, compile_selector
-from karpenter.core.scheduling.dynamicresources.types import BadDevices
+from karpenter.core.scheduling.dynamicresources.selectors import CelSelector, compile_selector
+from karpenter.core.scheduling.dynamicresources.types import DeviceClaimError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     )
     from karpenter.api.dra import DeviceSubRequest as _Sub
 
-MOST_DEVICES: Final = 32
+MAX_DEVICES_PER_CLAIM: Final = 32
 """How many devices one claim may be given."""
 
 _KEEPS_OFF: Final = frozenset({"NoSchedule", "NoExecute"})
 Classes: TypeAlias = "Mapping[str, DeviceClassSpec]"
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class RequestAlternative(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A number of devices that all fit one description."""
 
     request: str
@@ -58,7 +58,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     count: int | None
     """None asks for all there are."""
 
-    selectors: tuple[Selector, ...] = ()
+    selectors: tuple[CelSelector, ...] = ()
     capacity: Mapping[str, int] = {}
     tolerations: tuple[DeviceToleration, ...] = ()
     admin: bool = False
@@ -73,70 +73,74 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         )
 
 
-class Request(msgspec.Struct, frozen=True, eq=False):
+class ParsedRequest(msgspec.Struct, frozen=True, eq=False):
     """Alternatives, the most wanted first."""
 
     name: str
-    asks: tuple[Ask, ...]
+    asks: tuple[RequestAlternative, ...]
 
 
-class Constraint(msgspec.Struct, frozen=True):
+class MatchAttribute(msgspec.Struct, frozen=True):
     """An attribute that must be the same on the devices of some requests."""
 
     attribute: str
     requests: frozenset[str] = frozenset()
     """Names of requests or of alternatives; none stands for all."""
 
-    def covers(self, ask: Ask) -> bool:
+    def covers(self, ask: RequestAlternative) -> bool:
         """Return whether the devices of an alternative must keep to it."""
         return not self.requests or ask.request in self.requests or ask.name in self.requests
 
 
-class Wanted(msgspec.Struct, frozen=True, eq=False):
+class ParsedClaim(msgspec.Struct, frozen=True, eq=False):
     """Everything that one claim asks for."""
 
-    requests: tuple[Request, ...]
-    constraints: tuple[Constraint, ...] = ()
+    requests: tuple[ParsedRequest, ...]
+    constraints: tuple[MatchAttribute, ...] = ()
 
 
-def compile_claim(claim: DeviceClaim, classes: Classes) -> Wanted:
+def compile_claim(claim: DeviceClaim, classes: Classes) -> ParsedClaim:
     """
     Return what a claim asks for.
 
     Raises:
         BadDevices: if a class is missing, or something in it is not understood.
     """
-    wanted = Wanted(
+    wanted = ParsedClaim(
         tuple(_request(each, classes) for each in claim.requests),
         tuple(_constraint(each) for each in claim.constraints),
     )
     least = sum(min(ask.count or 0 for ask in request.asks) for request in wanted.requests)
-    if least > MOST_DEVICES:
-        raise BadDevices(f"it asks for {least} devices, and a claim can have at most {MOST_DEVICES}")
+    if least > MAX_DEVICES_PER_CLAIM:
+        raise DeviceClaimError(
+            f"it asks for {least} devices, and a claim can have at most {MAX_DEVICES_PER_CLAIM}"
+        )
     return wanted
 
 
-def _request(each: DeviceRequest, classes: Classes) -> Request:
+def _request(each: DeviceRequest, classes: Classes) -> ParsedRequest:
     if each.exactly is not None:
         asked = _ask(each.exactly, each.name, each.name, classes, admin=bool(each.exactly.admin_access))
-        return Request(each.name, (asked,))
+        return ParsedRequest(each.name, (asked,))
     if not each.first_available:
-        raise BadDevices(f"request {each.name} asks for nothing: expected exactly or firstAvailable")
+        raise DeviceClaimError(f"request {each.name} asks for nothing: expected exactly or firstAvailable")
     names = (f"{each.name}/{sub.name}" for sub in each.first_available)
     asks = (_ask(sub, each.name, n, classes) for sub, n in zip(each.first_available, names, strict=True))
-    return Request(each.name, tuple(asks))
+    return ParsedRequest(each.name, tuple(asks))
 
 
 def _ask(
     each: ExactDeviceRequest | _Sub, request: str, name: str, classes: Classes, *, admin: bool = False
-) -> Ask:
+) -> RequestAlternative:
     found = classes.get(each.device_class_name)
     if found is None:
-        raise BadDevices(f"request {name} asks for DeviceClass {each.device_class_name}, which is not there")
+        raise DeviceClaimError(
+            f"request {name} asks for DeviceClass {each.device_class_name}, which is not there"
+        )
     if each.allocation_mode not in {"", "ExactCount", "All"}:
         mode = excerpt(each.allocation_mode)
-        raise BadDevices(f"request {name} has allocationMode {mode}: expected ExactCount or All")
-    return Ask(
+        raise DeviceClaimError(f"request {name} has allocationMode {mode}: expected ExactCount or All")
+    return RequestAlternative(
         request=request,
         name=name,
         class_name=each.device_class_name,
@@ -148,9 +152,9 @@ def _ask(
     )
 
 
-def _selector(each: DeviceSelector, name: str) -> Selector:
+def _selector(each: DeviceSelector, name: str) -> CelSelector:
     if each.cel is None:
-        raise BadDevices(f"request {name} has a selector that is not understood: expected cel")
+        raise DeviceClaimError(f"request {name} has a selector that is not understood: expected cel")
     return compile_selector(each.cel.expression)
 
 
@@ -159,13 +163,13 @@ def _amounts(each: CapacityRequirements | None, name: str) -> dict[str, int]:
         written = each.requests.items() if each is not None else ()
         return {dimension: parse_quantity(amount).nanos for dimension, amount in written}
     except QuantityError as error:
-        raise BadDevices(f"request {name}: {error}") from None
+        raise DeviceClaimError(f"request {name}: {error}") from None
 
 
-def _constraint(each: DeviceConstraint) -> Constraint:
+def _constraint(each: DeviceConstraint) -> MatchAttribute:
     if each.match_attribute is None:
-        raise BadDevices("it has a constraint that is not understood: expected matchAttribute")
-    return Constraint(each.match_attribute, frozenset(each.requests))
+        raise DeviceClaimError("it has a constraint that is not understood: expected matchAttribute")
+    return MatchAttribute(each.match_attribute, frozenset(each.requests))
 
 
 def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:

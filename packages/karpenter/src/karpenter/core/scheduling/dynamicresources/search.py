@@ -21,54 +21,73 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from karpenter.core.scheduling.dynamicresources.allocationtracker import Grant
-from karpenter.core.scheduling.dynamicresources.attributebindings import peer_group
-from karpenter.core.scheduling.dynamicresources.consumable_capacity import is_large_enough, portions
-from karpenter.core.scheduling.dynamicresources.request import MOST_DEVICES, Wanted
-from karpenter.core.scheduling.dynamicresources.types import Place
+from karpenter.core.scheduling.dynamicresources.allocationtracker import DeviceAllocation
+from karpenter.core.scheduling.dynamicresources.attributebindings import attribute_group
+from karpenter.core.scheduling.dynamicresources.consumable_capacity import consumed_capacity, is_large_enough
+from karpenter.core.scheduling.dynamicresources.request import MAX_DEVICES_PER_CLAIM, ParsedClaim
+from karpenter.core.scheduling.dynamicresources.types import AllocationTarget
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
-    from karpenter.core.scheduling.dynamicresources.allocationtracker import Ledger
-    from karpenter.core.scheduling.dynamicresources.pool import Stock
-    from karpenter.core.scheduling.dynamicresources.request import Ask, Constraint, Request
-    from karpenter.core.scheduling.dynamicresources.types import Attribute, Device, DeviceId, PoolId, Reach
+    from karpenter.core.scheduling.dynamicresources.allocationtracker import AllocationTracker
+    from karpenter.core.scheduling.dynamicresources.pool import CandidateDevices
+    from karpenter.core.scheduling.dynamicresources.request import (
+        MatchAttribute,
+        ParsedRequest,
+        RequestAlternative,
+    )
+    from karpenter.core.scheduling.dynamicresources.types import (
+        Attribute,
+        DeviceId,
+        DeviceInfo,
+        NodeTerms,
+        PoolId,
+    )
 
 
-Pin: TypeAlias = "Attribute | int"
+AttributeValue: TypeAlias = "Attribute | int"
 """What devices under a constraint must agree on: a value, or the group of those that will agree."""
 
 
-class Path:
+class AllocationPath:
     """The choices for one strand of one bin."""
 
-    def __init__(self, place: Place, stock: Stock, ledger: Ledger, bin_: int, strand: int) -> None:
+    def __init__(
+        self,
+        place: AllocationTarget,
+        stock: CandidateDevices,
+        ledger: AllocationTracker,
+        bin_: int,
+        strand: int,
+    ) -> None:
         self.place = place
-        self.grants: list[Grant] = []
+        self.grants: list[DeviceAllocation] = []
         self._stock = stock
         self._ledger = ledger
         self._at = bin_, strand
-        self._places: list[Place] = []
+        self._places: list[AllocationTarget] = []
         self._chosen: dict[DeviceId, int] = {}
         self._portions: dict[tuple[DeviceId, str], int] = {}
         self._draws: dict[tuple[PoolId, str, str], int] = {}
-        self._pins: dict[tuple[str, int], Pin] = {}
+        self._pins: dict[tuple[str, int], AttributeValue] = {}
         self._pinned: list[list[tuple[str, int]]] = []
 
-    def offer(self, ask: Ask, device: Device) -> dict[str, int] | None:
+    def offer(self, ask: RequestAlternative, device: DeviceInfo) -> dict[str, int] | None:
         """Return what a device would give to a request, or None when it cannot."""
         if ask.admin:
             return {}
         if not device.shared:
             free = device.id not in self._chosen and self._ledger.is_free(device, *self._at)
             return {} if free and is_large_enough(device, ask.capacity) and self._can_draw(device) else None
-        found = portions(device, ask.capacity) if self._ledger.is_shareable(device) else None
+        found = consumed_capacity(device, ask.capacity) if self._ledger.is_shareable(device) else None
         if found is None or not all(self._has(device, name, amount) for name, amount in found.items()):
             return None
         return found if self._can_draw(device) else None
 
-    def agrees(self, claim: str, constraints: Sequence[Constraint], ask: Ask, device: Device) -> bool:
+    def agrees(
+        self, claim: str, constraints: Sequence[MatchAttribute], ask: RequestAlternative, device: DeviceInfo
+    ) -> bool:
         """Return whether a device agrees with those chosen before on what they must have in common."""
         for number, each in enumerate(constraints):
             if each.covers(ask):
@@ -77,7 +96,13 @@ class Path:
                     return False
         return True
 
-    def take(self, grant: Grant, constraints: Sequence[Constraint], ask: Ask, place: Place) -> None:
+    def take(
+        self,
+        grant: DeviceAllocation,
+        constraints: Sequence[MatchAttribute],
+        ask: RequestAlternative,
+        place: AllocationTarget,
+    ) -> None:
         """Choose a device that was found to be fine."""
         device = grant.device
         self._places.append(self.place)
@@ -104,7 +129,7 @@ class Path:
         if not grant.admin:
             self._count(grant, -1)
 
-    def _count(self, grant: Grant, sign: int) -> None:
+    def _count(self, grant: DeviceAllocation, sign: int) -> None:
         device = grant.device
         times = self._chosen.get(device.id, 0) + sign
         self._chosen[device.id] = times
@@ -118,11 +143,11 @@ class Path:
                 key = device.id.pool_id, draw.counter_set, draw.counter
                 self._draws[key] = self._draws.get(key, 0) + sign * draw.amount
 
-    def _has(self, device: Device, name: str, amount: int) -> bool:
+    def _has(self, device: DeviceInfo, name: str, amount: int) -> bool:
         used = self._ledger.portion_used(device, name, *self._at) + self._portions.get((device.id, name), 0)
         return used + amount <= device.capacity[name].value
 
-    def _can_draw(self, device: Device) -> bool:
+    def _can_draw(self, device: DeviceInfo) -> bool:
         if not device.draws or device.id in self._chosen or self._ledger.is_drawing(device, *self._at):
             return True
         pool = device.id.pool_id
@@ -134,25 +159,25 @@ class Path:
                 return False
         return True
 
-    def pin(self, each: Constraint, device: Device) -> Pin | None:
+    def pin(self, each: MatchAttribute, device: DeviceInfo) -> AttributeValue | None:
         """Return what a device says about an attribute that others must agree on; None when it is silent."""
         value = device.attributes.get(each.attribute)
-        return peer_group(self._stock.peers, each.attribute, device.id) if value is None else value
+        return attribute_group(self._stock.peers, each.attribute, device.id) if value is None else value
 
 
-STEPS: Final = 10_000
+MAX_STEPS: Final = 10_000
 """How many devices one pod may look at for one kind of machine, or for one node."""
 
 
-_GIVEN_UP: Final = f"the search was given up after {STEPS} steps"
+_GIVEN_UP: Final = f"the search was given up after {MAX_STEPS} steps"
 _LISTED_PER_STEP: Final = 8
 """Making a list of devices is quicker than trying them."""
 
 
-class Steps:
+class StepBudget:
     """Work that is left."""
 
-    def __init__(self, most: int = STEPS) -> None:
+    def __init__(self, most: int = MAX_STEPS) -> None:
         self._most = most
         self.spent = 0
 
@@ -168,41 +193,41 @@ class Steps:
         return had
 
 
-class Wish(msgspec.Struct, frozen=True):
+class PendingClaim(msgspec.Struct, frozen=True):
     """A claim that needs devices, and what the pod calls it."""
 
     key: str
     name: str
-    wanted: Wanted
+    wanted: ParsedClaim
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundDevices(msgspec.Struct, frozen=True):
     """Devices for everything, and what became of the place."""
 
-    grants: tuple[Grant, ...]
-    place: Place
+    grants: tuple[DeviceAllocation, ...]
+    place: AllocationTarget
 
 
 class _Pending(NamedTuple):
     """A request that nobody has looked at yet."""
 
-    wish: Wish
-    request: Request
+    wish: PendingClaim
+    request: ParsedRequest
 
 
 class _Slot(NamedTuple):
     """Devices of one alternative that are still to be chosen, from `at` on."""
 
-    wish: Wish
-    ask: Ask
-    devices: Sequence[Device]
+    wish: PendingClaim
+    ask: RequestAlternative
+    devices: Sequence[DeviceInfo]
     at: int
     left: int
     last: int
     """Behind the last device that may be the next; beyond it too few are left for the rest."""
 
 
-_Goal: TypeAlias = "Reach | _Pending | _Slot"
+_Goal: TypeAlias = "NodeTerms | _Pending | _Slot"
 _Agenda: TypeAlias = "tuple[_Goal, _Agenda] | None"
 """What is still to be done, the next thing first."""
 
@@ -213,16 +238,18 @@ class _Move(NamedTuple):
     rest: _Agenda
 
 
-class Search:
+class DeviceSearch:
     """The search for one strand of one bin."""
 
-    def __init__(self, stock: Stock, ledger: Ledger, bin_: int, strand: int, steps: Steps) -> None:
+    def __init__(
+        self, stock: CandidateDevices, ledger: AllocationTracker, bin_: int, strand: int, steps: StepBudget
+    ) -> None:
         self._stock = stock
         self._ledger = ledger
         self._at = bin_, strand
         self.steps = steps
-        self._wishes: Sequence[Wish] = ()
-        self._signs: dict[Device, Hashable] = {}
+        self._wishes: Sequence[PendingClaim] = ()
+        self._signs: dict[DeviceInfo, Hashable] = {}
         self.reached = -1, 0
         """How many devices were found before the search got stuck, and how many were there to go on with."""
 
@@ -237,9 +264,11 @@ class Search:
         """Whether there may be devices that were not looked at."""
         return self.steps.are_spent
 
-    def run(self, place: Place, reaches: Sequence[Reach], wishes: Sequence[Wish]) -> Found | None:
+    def run(
+        self, place: AllocationTarget, reaches: Sequence[NodeTerms], wishes: Sequence[PendingClaim]
+    ) -> FoundDevices | None:
         """Return the first devices found, the node being where every one of `reaches` lets it be."""
-        path = Path(place, self._stock, self._ledger, *self._at)
+        path = AllocationPath(place, self._stock, self._ledger, *self._at)
         self._wishes = wishes
         self._signs.clear()
         goals: list[_Goal] = [*reaches]
@@ -248,25 +277,25 @@ class Search:
         for goal in reversed(goals):
             agenda = goal, agenda
         if agenda is None:
-            return Found((), place)
+            return FoundDevices((), place)
         stack = [self._moves(path, *agenda)]
         while stack:
             move = next(stack[-1], None)
             if move is None:
                 stack.pop()
             elif move.rest is None:
-                return Found(tuple(path.grants), path.place)
+                return FoundDevices(tuple(path.grants), path.place)
             else:
                 stack.append(self._moves(path, *move.rest))
         return None
 
-    def _moves(self, path: Path, goal: _Goal, rest: _Agenda) -> Iterator[_Move]:
+    def _moves(self, path: AllocationPath, goal: _Goal, rest: _Agenda) -> Iterator[_Move]:
         """Yield after every choice that can be made for a goal; the choice is undone before the next."""
         if isinstance(goal, _Slot):
             return self._filled(path, goal, rest)
         return self._begun(path, goal, rest) if isinstance(goal, _Pending) else self._stood(path, goal, rest)
 
-    def _stood(self, path: Path, reach: Reach, rest: _Agenda) -> Iterator[_Move]:
+    def _stood(self, path: AllocationPath, reach: NodeTerms, rest: _Agenda) -> Iterator[_Move]:
         was = path.place
         for term in reach:
             place = was.narrow(term)
@@ -277,7 +306,7 @@ class Search:
                 yield _Move(rest)
                 path.place = was
 
-    def _begun(self, path: Path, pending: _Pending, rest: _Agenda) -> Iterator[_Move]:
+    def _begun(self, path: AllocationPath, pending: _Pending, rest: _Agenda) -> Iterator[_Move]:
         wish = pending.wish
         given = sum(grant.claim == wish.key for grant in path.grants)
         whys, most = [], 0
@@ -285,8 +314,8 @@ class Search:
             devices, why = self._candidates(path, ask)
             most = max(most, len(devices))
             count = len(devices) if ask.count is None else ask.count
-            if not why and given + count > MOST_DEVICES:
-                why = f"a claim can have at most {MOST_DEVICES} devices, not {given + count}"
+            if not why and given + count > MAX_DEVICES_PER_CLAIM:
+                why = f"a claim can have at most {MAX_DEVICES_PER_CLAIM} devices, not {given + count}"
             if why:
                 whys.append(f"request {ask.name} of claim {wish.name}: {why}")
                 continue
@@ -299,7 +328,7 @@ class Search:
             self.reached = len(path.grants), most
             self.shortfall = "; ".join(whys)
 
-    def _candidates(self, path: Path, ask: Ask) -> tuple[Sequence[Device], str]:
+    def _candidates(self, path: AllocationPath, ask: RequestAlternative) -> tuple[Sequence[DeviceInfo], str]:
         """Return the devices that an alternative may be served with, or why it cannot be."""
         suiting = self._stock.suiting(ask)
         if not self.steps.spend(1 + len(suiting) // _LISTED_PER_STEP):
@@ -314,7 +343,7 @@ class Search:
             return free, f"{wants}, {len(suiting)} match and {len(free)} of them can be had"
         return free, ""
 
-    def _filled(self, path: Path, slot: _Slot, rest: _Agenda) -> Iterator[_Move]:
+    def _filled(self, path: AllocationPath, slot: _Slot, rest: _Agenda) -> Iterator[_Move]:
         wish, ask = slot.wish, slot.ask
         constraints = wish.wanted.constraints
         in_vain: set[Hashable] = set()
@@ -324,8 +353,8 @@ class Search:
                 continue
             if not self.steps.spend():
                 return
-            portions = path.offer(ask, device)
-            if portions is None or not path.agrees(wish.key, constraints, ask, device):
+            consumed = path.offer(ask, device)
+            if consumed is None or not path.agrees(wish.key, constraints, ask, device):
                 continue
             again = device.shared and not ask.admin and ask.count is not None
             after = at if again else at + 1
@@ -335,8 +364,8 @@ class Search:
                 if place is None:
                     self.is_out_of_place = True
                     continue
-                grant = Grant(
-                    claim=wish.key, ask=ask.name, device=device, portions=portions, admin=ask.admin, term=term
+                grant = DeviceAllocation(
+                    claim=wish.key, ask=ask.name, device=device, portions=consumed, admin=ask.admin, term=term
                 )
                 path.take(grant, constraints, ask, place)
                 yield _Move((more, rest) if more.left else rest)
@@ -344,7 +373,7 @@ class Search:
             if not device.shared:
                 in_vain.add(self._sign(device, path))
 
-    def _sign(self, device: Device, path: Path) -> Hashable:
+    def _sign(self, device: DeviceInfo, path: AllocationPath) -> Hashable:
         """Return everything by which the search could tell a free device from another one."""
         if device not in self._signs:
             asks = [ask for wish in self._wishes for request in wish.wanted.requests for ask in request.asks]
@@ -361,7 +390,7 @@ class Search:
         return self._signs[device]
 
 
-def _together(ask: Ask, devices: Sequence[Device]) -> str:
+def _together(ask: RequestAlternative, devices: Sequence[DeviceInfo]) -> str:
     if ask.count is None:
         return f"not all {len(devices)} devices of DeviceClass {ask.class_name} can be had together"
     return f"no {ask.count} of the {len(devices)} devices that match can be had together"

@@ -31,12 +31,12 @@ import msgspec
 from karpenter.api.schema.cel import FUNCTIONS, Program, RuleFailed, compile_with, quantity
 from karpenter.api.wire import InvalidObject
 from karpenter.base.pretty import excerpt
-from karpenter.core.scheduling.dynamicresources.types import BadDevices, qualified
+from karpenter.core.scheduling.dynamicresources.types import DeviceClaimError, qualified
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from karpenter.core.scheduling.dynamicresources.types import Device
+    from karpenter.core.scheduling.dynamicresources.types import DeviceInfo
 
 
 _VERSION: Final = "semantic version"
@@ -206,7 +206,7 @@ _BOUND: Final = re.compile(r"\.\s*(?:all|exists|exists_one|filter|map)\s*\(\s*([
 _ENCODER: Final = msgspec.json.Encoder(order="sorted")
 
 
-class Selector(msgspec.Struct, frozen=True, eq=False):
+class CelSelector(msgspec.Struct, frozen=True, eq=False):
     """An expression, ready to be asked about devices."""
 
     source: str
@@ -216,7 +216,7 @@ class Selector(msgspec.Struct, frozen=True, eq=False):
 
 
 @lru_cache(maxsize=1024)
-def compile_selector(source: str) -> Selector:
+def compile_selector(source: str) -> CelSelector:
     """
     Compile an expression over a device.
 
@@ -224,34 +224,34 @@ def compile_selector(source: str) -> Selector:
         BadDevices: if it is no expression, or asks for what cannot be evaluated here.
     """
     if len(source) > _LONGEST:
-        raise BadDevices(f"the selector {excerpt(source)} is longer than {_LONGEST} characters")
+        raise DeviceClaimError(f"the selector {excerpt(source)} is longer than {_LONGEST} characters")
     plain = without_binds(source)
     try:
         program = compile_with(plain, DEVICE_FUNCTIONS)
     except InvalidObject as error:
-        raise BadDevices(f"the selector {excerpt(source)} cannot be used: {error.problem}") from None
+        raise DeviceClaimError(f"the selector {excerpt(source)} cannot be used: {error.problem}") from None
     unknown = set(program.compiled.variables()) - {"device", *_BOUND.findall(plain)}
     if unknown:
-        raise BadDevices(f"the selector {excerpt(source)} asks for {min(unknown)}, which is not there")
+        raise DeviceClaimError(f"the selector {excerpt(source)} asks for {min(unknown)}, which is not there")
     domains: dict[str, dict[str, Any]] = {"attributes": {}, "capacity": {}}
     for match in _DOMAIN.finditer(plain):
         domains[match["part"]][match["one"] or match["other"] or ""] = {}
-    return Selector(source, program, domains)
+    return CelSelector(source, program, domains)
 
 
-class Matcher:
+class SelectorMatcher:
     """Which devices selectors are true of, remembered."""
 
     def __init__(self) -> None:
-        self._sights: dict[Device, tuple[int, dict[str, Any]]] = {}
+        self._sights: dict[DeviceInfo, tuple[int, dict[str, Any]]] = {}
         self._numbers: dict[bytes, int] = {}
         self._answers: dict[tuple[str, int], bool | str] = {}
 
-    def matches(self, selectors: Iterable[Selector], device: Device) -> bool:
+    def matches(self, selectors: Iterable[CelSelector], device: DeviceInfo) -> bool:
         """Return whether every selector is true of a device; one that fails on it is not."""
         return all(self._ask(selector, device) is True for selector in selectors)
 
-    def failure(self, selectors: Iterable[Selector], device: Device) -> str:
+    def failure(self, selectors: Iterable[CelSelector], device: DeviceInfo) -> str:
         """Return why the first selector that is not true of a device fails on it; nothing if none fails."""
         for selector in selectors:
             answer = self._ask(selector, device)
@@ -259,14 +259,14 @@ class Matcher:
                 return answer or ""
         return ""
 
-    def _ask(self, selector: Selector, device: Device) -> bool | str:
+    def _ask(self, selector: CelSelector, device: DeviceInfo) -> bool | str:
         number, sight = self._sight(device)
         key = selector.source, number
         if key not in self._answers:
             self._answers[key] = _answer(selector, sight)
         return self._answers[key]
 
-    def _sight(self, device: Device) -> tuple[int, dict[str, Any]]:
+    def _sight(self, device: DeviceInfo) -> tuple[int, dict[str, Any]]:
         """Return what selectors see of a device, and the number of everything that looks the same."""
         known = self._sights.get(device)
         if known is None:
@@ -276,7 +276,7 @@ class Matcher:
         return known
 
 
-def _answer(selector: Selector, sight: dict[str, Any]) -> bool | str:
+def _answer(selector: CelSelector, sight: dict[str, Any]) -> bool | str:
     empty = selector.domains
     device = {
         **sight,
@@ -290,7 +290,7 @@ def _answer(selector: Selector, sight: dict[str, Any]) -> bool | str:
     return answer if isinstance(answer, bool) else f"it says {excerpt(answer)} instead of true or false"
 
 
-def _environment(device: Device) -> dict[str, Any]:
+def _environment(device: DeviceInfo) -> dict[str, Any]:
     driver, raw = device.id.driver, device.raw
     attributes: dict[str, dict[str, Any]] = {}
     for name, (kind, value) in device.attributes.items():

@@ -49,20 +49,20 @@ if TYPE_CHECKING:
     from karpenter.api.dra import CapacityRequestPolicy, DeviceAttribute, DeviceCapacity
     from karpenter.api.pod import NodeSelector, Pod
     from karpenter.core.scheduling.encode.offerings import Bits
-    from karpenter.core.scheduling.pack.nodeclaim import State, States
-    from karpenter.core.scheduling.problem import Existing
+    from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates
+    from karpenter.core.scheduling.problem import ExistingNode
 
 
 NODE_NAME: Final = "metadata.name"
 """The field by which selectors name a node; it stands beside labels and never collides with one."""
 
-Reach: TypeAlias = tuple[Requirements, ...]
+NodeTerms: TypeAlias = tuple[Requirements, ...]
 """What a node must look like, in alternatives of which one must hold; none at all is nowhere."""
 
 Attribute: TypeAlias = tuple[str, str | int | bool]
 """The type of an attribute and its value: a version is never equal to a text."""
 
-ANYWHERE: Final[Reach] = (NOTHING_REQUIRED,)
+ANYWHERE: Final[NodeTerms] = (NOTHING_REQUIRED,)
 
 
 class PoolId(NamedTuple):
@@ -87,7 +87,7 @@ class DeviceId(NamedTuple):
         return PoolId(self.driver, self.pool, self.template)
 
 
-class Draw(NamedTuple):
+class CounterConsumption(NamedTuple):
     """What a device takes from a counter of its pool."""
 
     counter_set: str
@@ -95,7 +95,7 @@ class Draw(NamedTuple):
     amount: int
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class RequestPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """In which portions a capacity is given away."""
 
     default: int | None = None
@@ -111,18 +111,18 @@ class Capacity(msgspec.Struct, frozen=True):
     """An amount that a device has, and in which portions it is given away."""
 
     value: int
-    policy: Policy | None = None
+    policy: RequestPolicy | None = None
 
 
-class Device(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class DeviceInfo(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A device, published or foretold."""
 
     id: DeviceId
     raw: WireDevice
     attributes: Mapping[str, Attribute] = {}
     capacity: Mapping[str, Capacity] = {}
-    draws: tuple[Draw, ...] = ()
-    reach: Reach = ANYWHERE
+    draws: tuple[CounterConsumption, ...] = ()
+    reach: NodeTerms = ANYWHERE
     home: str = ""
     """The only node that has it, by name; empty where several can reach it."""
 
@@ -131,14 +131,14 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Whether several claims may have a share of it at the same time."""
 
 
-def read_device(raw: WireDevice, pool: PoolId, reach: Reach, home: str = "") -> Device:
+def read_device(raw: WireDevice, pool: PoolId, reach: NodeTerms, home: str = "") -> DeviceInfo:
     """
     Return a device of a slice.
 
     Raises:
         QuantityError: if an amount of it cannot be read.
     """
-    return Device(
+    return DeviceInfo(
         id=DeviceId(pool.driver, pool.pool, raw.name, pool.template),
         raw=raw,
         attributes={
@@ -148,7 +148,7 @@ def read_device(raw: WireDevice, pool: PoolId, reach: Reach, home: str = "") -> 
         },
         capacity={qualified(name, pool.driver): _capacity(each) for name, each in raw.capacity.items()},
         draws=tuple(
-            Draw(each.counter_set, name, parse_quantity(counter.value).nanos)
+            CounterConsumption(each.counter_set, name, parse_quantity(counter.value).nanos)
             for each in raw.consumes_counters
             for name, counter in each.counters.items()
         ),
@@ -159,7 +159,7 @@ def read_device(raw: WireDevice, pool: PoolId, reach: Reach, home: str = "") -> 
     )
 
 
-def read_reach(name: str | None, selector: NodeSelector | None, everywhere: bool | None) -> Reach:
+def read_node_terms(name: str | None, selector: NodeSelector | None, everywhere: bool | None) -> NodeTerms:
     """
     Return from where something can be reached; exactly one of the three is expected to be set.
 
@@ -195,9 +195,9 @@ def _capacity(each: DeviceCapacity) -> Capacity:
     return Capacity(parse_quantity(each.value).nanos, policy)
 
 
-def _policy(each: CapacityRequestPolicy) -> Policy:
+def _policy(each: CapacityRequestPolicy) -> RequestPolicy:
     limits = each.valid_range
-    return Policy(
+    return RequestPolicy(
         default=_nanos(each.default),
         values=tuple(sorted(parse_quantity(value).nanos for value in each.valid_values)),
         least=_nanos(limits.min) if limits is not None else None,
@@ -220,7 +220,7 @@ class Consumer(msgspec.Struct, frozen=True):
     uid: str = ""
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class PodClaim(msgspec.Struct, frozen=True, kw_only=True):
     """A claim of a pod."""
 
     key: str
@@ -231,14 +231,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it was made for one pod, so that nobody else can use it."""
 
     devices: DeviceClaim = DeviceClaim()
-    reach: Reach | None = None
+    reach: NodeTerms | None = None
     """From where the devices it was given can be reached; None while it has none."""
 
 
-class Needs(msgspec.Struct, frozen=True, dict=True):
+class PodClaims(msgspec.Struct, frozen=True, dict=True):
     """The claims of one pod."""
 
-    claims: tuple[Claim, ...]
+    claims: tuple[PodClaim, ...]
 
     @cached_property
     def likeness(self) -> bytes:
@@ -246,7 +246,7 @@ class Needs(msgspec.Struct, frozen=True, dict=True):
         return _ENCODER.encode([c.devices if c.own and c.reach is None else c.key for c in self.claims])
 
 
-class Holding(msgspec.Struct, frozen=True, kw_only=True):
+class AllocatedClaim(msgspec.Struct, frozen=True, kw_only=True):
     """The devices that a claim was given, and who uses them."""
 
     claim: str
@@ -255,15 +255,15 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
     """Pods; a claim without any, or held by anything else, keeps its devices."""
 
 
-class Devices(msgspec.Struct, frozen=True, kw_only=True):
+class DynamicResources(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about devices that a run depends on."""
 
-    needs: Mapping[str, Needs]
+    needs: Mapping[str, PodClaims]
     """By pod key; a pod without an entry needs no devices."""
 
     classes: Mapping[str, DeviceClassSpec] = {}
     slices: tuple[ResourceSliceSpec, ...] = ()
-    holdings: tuple[Holding, ...] = ()
+    holdings: tuple[AllocatedClaim, ...] = ()
     leaving: tuple[Consumer, ...] = ()
     """Pods that go away with their node."""
 
@@ -286,40 +286,40 @@ def _is_gone(consumer: Consumer, gone: Mapping[str, str]) -> bool:
     return uid is not None and (not uid or not consumer.uid or uid == consumer.uid)
 
 
-class BadDevices(ValueError):  # noqa: N818  reads as what it is: devices that nobody can allocate
+class DeviceClaimError(ValueError):  # noqa: N818  reads as what it is: devices that nobody can allocate
     """Something about devices that cannot be read or is not understood; the text is one sentence."""
 
 
-class Place(Protocol):
+class AllocationTarget(Protocol):
     """Somewhere that can be narrowed."""
 
-    def narrow(self, wanted: Requirements) -> Place | None:
+    def narrow(self, wanted: Requirements) -> AllocationTarget | None:
         """Return the place once it also satisfies `wanted`; None when it never can."""
 
 
-class NodePlace:
+class NodeTarget:
     """A node that is there."""
 
-    def __init__(self, node: Existing) -> None:
+    def __init__(self, node: ExistingNode) -> None:
         self._requirements = Requirements.from_labels({**node.labels, NODE_NAME: node.name})
 
-    def narrow(self, wanted: Requirements) -> NodePlace | None:
+    def narrow(self, wanted: Requirements) -> NodeTarget | None:
         """Return the same node if it is like that."""
         return self if self._requirements.accepts(wanted) else None
 
 
-class ClaimPlace:
+class ClaimTarget:
     """A claim of the run, which must be able to stay one of some kinds of machine."""
 
     __slots__ = ("_must", "_states", "state")
 
-    def __init__(self, states: States, state: State, must: Sequence[Bits]) -> None:
+    def __init__(self, states: ClaimStates, state: ClaimState, must: Sequence[Bits]) -> None:
         """Some offering of each set in `must` has to stay possible."""
         self._states = states
         self._must = must
         self.state = state
 
-    def narrow(self, wanted: Requirements) -> ClaimPlace | None:
+    def narrow(self, wanted: Requirements) -> ClaimTarget | None:
         """Return the claim narrowed; a machine that is yet to come has no name to be known by."""
         for key in (NODE_NAME, HOSTNAME):
             if key in wanted:
@@ -329,4 +329,4 @@ class ClaimPlace:
         state = self._states.step(self.state, wanted) if len(wanted) else self.state
         if state is None or not all(state.bits & each for each in self._must):
             return None
-        return ClaimPlace(self._states, state, self._must)
+        return ClaimTarget(self._states, state, self._must)

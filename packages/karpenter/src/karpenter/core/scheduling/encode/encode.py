@@ -13,20 +13,20 @@ import numpy as np
 
 from karpenter.api.labels import PREFER_NO_SCHEDULE
 from karpenter.core.model.resources import CPU, MEMORY, PODS
-from karpenter.core.scheduling.dynamicresources.allocator import World
-from karpenter.core.scheduling.encode.nodeclaimtemplate import Template, daemon_of
+from karpenter.core.scheduling.dynamicresources.allocator import DeviceInventory
+from karpenter.core.scheduling.encode.nodeclaimtemplate import Template, daemon_pod
 from karpenter.core.scheduling.encode.pod_classes import classify
-from karpenter.core.scheduling.encode.preferences import compile_wishes
+from karpenter.core.scheduling.encode.preferences import compile_pod_data
 from karpenter.core.scheduling.pack.topology import Topology
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.encode.preferences import Wish
-    from karpenter.core.scheduling.price.bound import Values
+    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.price.bound import DualValues
     from karpenter.core.scheduling.price.market import Item
     from karpenter.core.scheduling.problem import Problem
 
 
-class Encoded:
+class EncodedProblem:
     """A problem and everything about it that packing never changes."""
 
     def __init__(self, problem: Problem) -> None:
@@ -34,7 +34,7 @@ class Encoded:
         self.well_known = problem.rules.well_known
         avoidance = any(t.effect == PREFER_NO_SCHEDULE for pool in problem.pools for t in pool.taints)
         self.classes = classify(problem, avoidance=avoidance)
-        daemons = [daemon_of(pod) for pod in problem.daemons]
+        daemons = [daemon_pod(pod) for pod in problem.daemons]
         names = {CPU, MEMORY, PODS}
         names.update(*(each.requests for each in self.classes), *(daemon.requests for daemon in daemons))
         self.axis = tuple(sorted(names))
@@ -45,16 +45,16 @@ class Encoded:
             Template(number, pool, daemons, self.axis, self.well_known)
             for number, pool in enumerate(problem.pools)
         ]
-        self.proved: dict[frozenset[tuple[Item, int]], Values] = {}
+        self.proved: dict[frozenset[tuple[Item, int]], DualValues] = {}
         """What was proved of some demand while it was packed, so that it need not be proved again."""
 
         devices = problem.devices
-        self.devices = World(devices, problem.pods, self.templates) if devices is not None else None
+        self.devices = DeviceInventory(devices, problem.pods, self.templates) if devices is not None else None
 
     def fresh_topology(self) -> Topology:
         """Return the counts as they stand before anything is placed."""
         return Topology(self.problem, self.templates)
 
-    def wishes(self, topology: Topology) -> dict[int, list[Wish]]:
+    def wishes(self, topology: Topology) -> dict[int, list[PodData]]:
         """Return every class's readings over fresh counts."""
-        return compile_wishes(self.classes, topology)
+        return compile_pod_data(self.classes, topology)

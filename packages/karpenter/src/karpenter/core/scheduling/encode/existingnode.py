@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from karpenter.api.node import Taint
-    from karpenter.core.scheduling.encode.preferences import Reading, Wish
-    from karpenter.core.scheduling.problem import Existing
+    from karpenter.core.scheduling.encode.preferences import CompiledRelaxation, PodData
+    from karpenter.core.scheduling.problem import ExistingNode
 
 
-class NodeKind:
+class NodeGroup:
     """What all nodes of one kind have in common."""
 
     __slots__ = ("labels", "number", "requirements", "taints")
@@ -34,21 +34,21 @@ class NodeKind:
         self.taints = taints
         self.requirements = Requirements.from_labels(labels)
 
-    def suits(self, wish: Wish) -> bool:
+    def suits(self, wish: PodData) -> bool:
         """Return whether a wish can ever be met here, room and company aside."""
         known = wish.reading.kinds
         if self.number not in known:
             known[self.number] = self._suits(wish)
         return known[self.number]
 
-    def _suits(self, wish: Wish) -> bool:
+    def _suits(self, wish: PodData) -> bool:
         if wish.rung.impossible:
             return False
         if not tolerates(wish.tolerations, self.taints) or not self.requirements.accepts(wish.requirements):
             return False
         return not wish.volumes or any(self.requirements.accepts(each) for each in wish.volumes)
 
-    def permits(self, wish: Wish) -> bool:
+    def permits(self, wish: PodData) -> bool:
         """Return whether spread and affinity let another pod into this kind's domains now."""
         for asked in wish.demands.domains:
             domain = self.labels.get(asked.group.key)
@@ -60,23 +60,23 @@ class NodeKind:
         return True
 
 
-class NodeKinds:
+class NodeGroups:
     """The kinds of a problem's nodes, and which node is of which."""
 
-    def __init__(self, nodes: Sequence[Existing], keys: AbstractSet[str]) -> None:
-        known: dict[object, NodeKind] = {}
+    def __init__(self, nodes: Sequence[ExistingNode], keys: AbstractSet[str]) -> None:
+        known: dict[object, NodeGroup] = {}
         numbers = np.zeros(len(nodes), np.int64)
         for position, node in enumerate(nodes):
             labels = {key: node.labels[key] for key in keys if key in node.labels}
             identity = (frozenset(labels.items()), node.taints)
             if identity not in known:
-                known[identity] = NodeKind(len(known), labels, node.taints)
+                known[identity] = NodeGroup(len(known), labels, node.taints)
             numbers[position] = known[identity].number
         self.all = list(known.values())
         self.of = numbers
 
 
-def asked_keys(readings: Iterable[Reading]) -> frozenset[str]:
+def relevant_label_keys(readings: Iterable[CompiledRelaxation]) -> frozenset[str]:
     """Return every label key that decides anything for these readings."""
     keys: set[str] = set()
     for reading in readings:

@@ -21,7 +21,7 @@ from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import add, pod_requests
 from karpenter.core.model.taints import tolerates
-from karpenter.core.scheduling.encode.offerings import Universe
+from karpenter.core.scheduling.encode.offerings import PoolOfferingTable
 from karpenter.core.scheduling.encode.preferences import node_terms
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _READY: Final = Requirements.of(
 _AVOIDANCE: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
 
 
-class Daemon(msgspec.Struct, frozen=True):
+class DaemonPod(msgspec.Struct, frozen=True):
     """A daemon as templates see it."""
 
     alternatives: tuple[Requirements, ...]
@@ -47,11 +47,11 @@ class Daemon(msgspec.Struct, frozen=True):
     ports: tuple[HostPort, ...]
 
 
-def daemon_of(pod: Pod) -> Daemon:
+def daemon_pod(pod: Pod) -> DaemonPod:
     """Return what a daemon pod takes, and where it runs."""
     selector = Requirements.from_labels(pod.spec.node_selector)
     terms = [Requirements.from_entries(t.match_expressions) for t in node_terms(pod.spec)]
-    return Daemon(
+    return DaemonPod(
         tuple(selector.intersect(term) for term in terms) or (selector,),
         (*pod.spec.tolerations, _AVOIDANCE),
         pod_requests(pod),
@@ -66,13 +66,13 @@ class Template:
         self,
         number: int,
         pool: Pool,
-        daemons: Sequence[Daemon],
+        daemons: Sequence[DaemonPod],
         axis: Sequence[str],
         well_known: AbstractSet[str],
     ) -> None:
         self.number = number
         self.pool = pool
-        self.universe = Universe(pool.types, axis, frozenset(well_known - pool.requirements.keys()))
+        self.universe = PoolOfferingTable(pool.types, axis, frozenset(well_known - pool.requirements.keys()))
         self.overhead: list[dict[str, int]] = [{} for _ in pool.types]
         self.ports: list[tuple[HostPort, ...]] = [()] * len(pool.types)
         for daemon in daemons:
@@ -94,7 +94,7 @@ class Template:
             self._domains[key] = frozenset(found)
         return self._domains[key]
 
-    def _host(self, daemon: Daemon, well_known: AbstractSet[str]) -> None:
+    def _host(self, daemon: DaemonPod, well_known: AbstractSet[str]) -> None:
         """Take note of the instance types on which a daemon will run."""
         if not tolerates(daemon.tolerations, self.pool.taints):
             return

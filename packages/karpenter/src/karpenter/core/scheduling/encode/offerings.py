@@ -64,10 +64,10 @@ _FEW: Final = 32
 """Up to so many different sayings, an array pass for each is quicker than a walk over positions."""
 
 _KEPT: Final = 16
-_shelves: OrderedDict[tuple[int, frozenset[str]], Shelf] = OrderedDict()
+_tables: OrderedDict[tuple[int, frozenset[str]], OfferingTable] = OrderedDict()
 
 
-class Shelf:
+class OfferingTable:
     """The offerings of some instance types, numbered."""
 
     def __init__(self, types: tuple[InstanceType, ...], absent: frozenset[str]) -> None:
@@ -91,7 +91,7 @@ class Shelf:
         self._bought: dict[str, NDArray[np.bool_]] = {}
         self._room: dict[tuple[str, ...], NDArray[np.int64]] = {}
         self._absent = absent
-        self._sayings: dict[str, _Sayings] = {}
+        self._sayings: dict[str, _LabelValues] = {}
         self._left: dict[Requirement, Bits] = {}
 
     def left(self, requirement: Requirement) -> Bits:
@@ -117,11 +117,11 @@ class Shelf:
             found.setflags(write=False)
         return found
 
-    def sayings(self, key: str) -> _Sayings:
+    def sayings(self, key: str) -> _LabelValues:
         """Return what the offerings say about a key."""
         found = self._sayings.get(key)
         if found is None:
-            found = _Sayings(key, self.types, len(self.offerings), key in self._absent)
+            found = _LabelValues(key, self.types, len(self.offerings), key in self._absent)
             self._sayings[key] = found
         return found
 
@@ -132,19 +132,19 @@ def amounts_of(lists: Sequence[Mapping[str, int]], axis: Sequence[str]) -> NDArr
     return np.array(rows, np.int64).reshape(len(lists), len(axis))
 
 
-def shelf_of(types: tuple[InstanceType, ...], absent: frozenset[str]) -> Shelf:
+def offering_table(types: tuple[InstanceType, ...], absent: frozenset[str]) -> OfferingTable:
     """Return the shelf of some types, the same one as before when they are the same objects."""
     key = (id(types), absent)
-    found = _shelves.get(key)
+    found = _tables.get(key)
     if found is None:  # a shelf holds its types, so nothing else can have their id
-        found = _shelves[key] = Shelf(types, absent)
-        if len(_shelves) > _KEPT:
-            _shelves.popitem(last=False)
-    _shelves.move_to_end(key)
+        found = _tables[key] = OfferingTable(types, absent)
+        if len(_tables) > _KEPT:
+            _tables.popitem(last=False)
+    _tables.move_to_end(key)
     return found
 
 
-class _Sayings:
+class _LabelValues:
     """What the offerings say about one label key: the different sayings, and who says which."""
 
     def __init__(self, key: str, types: Sequence[InstanceType], count: int, well_known: bool) -> None:
@@ -212,7 +212,7 @@ def satisfies(said: Requirement | None, requirement: Requirement) -> bool:
 Amounts: TypeAlias = "NDArray[np.int64]"
 
 
-class Universe:
+class PoolOfferingTable:
     """Every offering that one pool may buy now."""
 
     def __init__(
@@ -227,7 +227,7 @@ class Universe:
         `axis` names the resources that anyone asks for; a well-known key that a type does
         not name is a label it lacks.
         """
-        self._shelf = shelf_of(types, well_known)
+        self._shelf = offering_table(types, well_known)
         self.types = self._shelf.types
         self.offerings = self._shelf.offerings
         self.owner = self._shelf.owner

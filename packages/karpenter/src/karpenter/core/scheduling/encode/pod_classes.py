@@ -25,7 +25,7 @@ import numpy as np
 
 from karpenter.core.model.hostportusage import host_ports
 from karpenter.core.model.resources import pod_requests
-from karpenter.core.scheduling.encode.preferences import ladder, required_apart
+from karpenter.core.scheduling.encode.preferences import relaxations, required_anti_affinity
 from karpenter.core.scheduling.problem import NO_VOLUMES
 
 if TYPE_CHECKING:
@@ -37,17 +37,22 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod, PodAffinityTerm, PodSpec, PodStatus, TopologySpreadConstraint
     from karpenter.core.model.hostportusage import HostPort
     from karpenter.core.model.requirements import Requirements
-    from karpenter.core.scheduling.encode.preferences import Rung
+    from karpenter.core.scheduling.encode.preferences import Relaxation
     from karpenter.core.scheduling.problem import PodVolumes, Problem
 
 
-class Manner:
+class PodConstraints:
     """The wishes of pods that differ in nothing but their containers."""
 
     __slots__ = ("example", "labels", "number", "rungs", "volumes")
 
     def __init__(
-        self, number: int, example: Pod, labels: dict[str, str], rungs: tuple[Rung, ...], volumes: PodVolumes
+        self,
+        number: int,
+        example: Pod,
+        labels: dict[str, str],
+        rungs: tuple[Relaxation, ...],
+        volumes: PodVolumes,
     ) -> None:
         self.number = number
         self.example = example
@@ -66,7 +71,7 @@ class Manner:
         return self.example.metadata.namespace
 
 
-class Manners:
+class PodConstraintsCache:
     """All manners of a problem's pods."""
 
     def __init__(self, *, respect: bool, avoidance: bool) -> None:
@@ -78,7 +83,7 @@ class Manners:
         """
         self._respect = respect
         self._avoidance = avoidance
-        self._known: dict[tuple[object, ...], Manner] = {}
+        self._known: dict[tuple[object, ...], PodConstraints] = {}
         self._encode = msgspec.json.Encoder().encode
 
     def of(
@@ -87,15 +92,15 @@ class Manners:
         labels: tuple[tuple[str, str], ...],
         spreads: Sequence[TopologySpreadConstraint],
         volumes: PodVolumes,
-    ) -> Manner:
+    ) -> PodConstraints:
         """Return the manner of a pod; pods with volumes have one each, since their claims differ."""
         spec, namespace = pod.spec, pod.metadata.namespace
         asked = self._encode((spec.node_selector, spec.affinity, spec.tolerations, spreads))
         identity = (asked, namespace, labels, pod.key if volumes.claims or volumes.alternatives else None)
         found = self._known.get(identity)
         if found is None:
-            rungs = ladder(spec, spreads, respect=self._respect, avoidance=self._avoidance)
-            found = Manner(len(self._known), pod, dict(labels), tuple(rungs), volumes)
+            rungs = relaxations(spec, spreads, respect=self._respect, avoidance=self._avoidance)
+            found = PodConstraints(len(self._known), pod, dict(labels), tuple(rungs), volumes)
             self._known[identity] = found
         return found
 
@@ -127,7 +132,7 @@ class PodClass:
         *,
         number: int,
         example: Pod,
-        manner: Manner,
+        manner: PodConstraints,
         volumes: PodVolumes,
         moved: bool,
         devices: bool = False,
@@ -153,16 +158,20 @@ def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
     """Return the classes of the problem's pods in placing order: the largest pods first."""
     specs, keys = _specs(problem)
     selected = tuple(sorted(keys))
-    manners = Manners(respect=problem.options.preferences == "Respect", avoidance=avoidance)
+    manners = PodConstraintsCache(respect=problem.options.preferences == "Respect", avoidance=avoidance)
     known: dict[tuple[object, ...], PodClass] = {}
     found: list[PodClass] = []
     order = _Order()
-    special = _Special(problem)
+    special = _ProblemExtras(problem)
     for pod in problem.pods:
         meta, status = pod.metadata, pod.status
         own = meta.labels
         labels = tuple([(key, own[key]) for key in selected if key in own])
-        told = _reported(status) if status.container_statuses or status.init_container_statuses else b""
+        told = (
+            _reported_resources(status)
+            if status.container_statuses or status.init_container_statuses
+            else b""
+        )
         # The specs of the problem outlive this loop, so their ids are theirs alone.
         usual = (specs[id(pod.spec)], meta.namespace, labels, told)
         identity = special.identity(pod, usual) if special else usual
@@ -186,7 +195,7 @@ def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
     return found
 
 
-class _Special:
+class _ProblemExtras:
     """What a problem knows of some of its pods beyond what they say themselves."""
 
     def __init__(self, problem: Problem) -> None:
@@ -240,7 +249,7 @@ def _specs(problem: Problem) -> tuple[dict[int, int], frozenset[str]]:
         spec = pod.spec
         if id(spec) in numbers:
             continue
-        encoded = encode(_telling(spec) if spec.volumes or spec.node_name else spec)
+        encoded = encode(_without_unique_fields(spec) if spec.volumes or spec.node_name else spec)
         number = known.get(encoded)
         if number is None:
             number = known[encoded] = len(known)
@@ -250,13 +259,13 @@ def _specs(problem: Problem) -> tuple[dict[int, int], frozenset[str]]:
     for located in problem.located:
         if id(located.pod.spec) not in seen:
             seen.add(id(located.pod.spec))
-            keys.update(_keys_of_terms(required_apart(located.pod.spec)))
+            keys.update(_keys_of_terms(required_anti_affinity(located.pod.spec)))
     for spreads in problem.spread_defaults.values():
         keys.update(_keys_of_spreads(spreads))
     return numbers, frozenset(keys)
 
 
-def _telling(spec: PodSpec) -> PodSpec:
+def _without_unique_fields(spec: PodSpec) -> PodSpec:
     """
     Return a spec without what differs between equal pods.
 
@@ -266,7 +275,7 @@ def _telling(spec: PodSpec) -> PodSpec:
     return msgspec.structs.replace(spec, volumes=(), node_name="")
 
 
-def _reported(status: PodStatus) -> bytes:
+def _reported_resources(status: PodStatus) -> bytes:
     """Return what is known about the resources that containers were given, which may not be what they ask."""
     told = [
         (each.name, each.allocated_resources, each.resources)

@@ -32,7 +32,7 @@ from karpenter.api.pod import (
 )
 from karpenter.core.model.requirements import Requirements, read_entries
 from karpenter.core.model.taints import tolerates
-from karpenter.core.scheduling.pack.topologygroup import Kind
+from karpenter.core.scheduling.pack.topologygroup import TopologyType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
     from karpenter.api.pod import NodeSelectorTerm, PodSpec
     from karpenter.core.model.requirement import Requirement
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.encode.pod_classes import Manner, PodClass
-    from karpenter.core.scheduling.pack.topology import Asked, Demands, Topology
-    from karpenter.core.scheduling.pack.topologygroup import Group
+    from karpenter.core.scheduling.encode.pod_classes import PodClass, PodConstraints
+    from karpenter.core.scheduling.pack.topology import Topology, TopologyDemand, TopologyDemands
+    from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
 
 
 W = TypeVar("W", PreferredSchedulingTerm, WeightedPodAffinityTerm)
 _AVOIDED: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
 
 
-class Rung(msgspec.Struct, frozen=True):
+class Relaxation(msgspec.Struct, frozen=True):
     """One way to read a pod's wishes: everything in it is required."""
 
     requirements: Requirements
@@ -69,20 +69,20 @@ class Rung(msgspec.Struct, frozen=True):
     """A label of which the pod asks things that no node can have together."""
 
 
-def ladder(
+def relaxations(
     spec: PodSpec,
     spreads: Sequence[TopologySpreadConstraint],
     *,
     respect: bool,
     avoidance: bool,
-) -> Iterator[Rung]:
+) -> Iterator[Relaxation]:
     """
     Yield every reading of the pod, from the most demanding to the least.
 
     `respect` takes preferences for requirements until they are given up; `avoidance` says
     that some pool has a PreferNoSchedule taint.
     """
-    wishes = _Wishes(spec, spreads, respect=respect)
+    wishes = _Preferences(spec, spreads, respect=respect)
     given_up = ""
     while True:
         yield wishes.rung(given_up)
@@ -98,13 +98,13 @@ def node_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
     return required.node_selector_terms if required else ()
 
 
-def required_apart(spec: PodSpec) -> tuple[PodAffinityTerm, ...]:
+def required_anti_affinity(spec: PodSpec) -> tuple[PodAffinityTerm, ...]:
     """Return the pods this one can never be near to."""
     anti = spec.affinity.pod_anti_affinity if spec.affinity else None
     return anti.required_during_scheduling_ignored_during_execution if anti else ()
 
 
-class _Wishes:
+class _Preferences:
     """What is left of a pod's wishes; shrinks step by step."""
 
     def __init__(self, spec: PodSpec, spreads: Sequence[TopologySpreadConstraint], *, respect: bool) -> None:
@@ -124,14 +124,14 @@ class _Wishes:
         if not respect:
             self.preferred, self.nearby, self.afar = [], [], []
 
-    def rung(self, given_up: str) -> Rung:
+    def rung(self, given_up: str) -> Relaxation:
         required = read_entries(self.alternatives[0].match_expressions) if self.alternatives else []
         strict = Requirements.of([*self.selector, *required])
         asked = [*self.selector, *required]
         if self.preferred:
             asked += read_entries(self.preferred[0].preference.match_expressions)
         wanted = Requirements.of(asked)
-        return Rung(
+        return Relaxation(
             wanted,
             strict,
             self.tolerations,
@@ -185,19 +185,19 @@ def _by_weight(terms: Sequence[W]) -> list[W]:
 _NO_LIMIT = int(np.iinfo(np.int32).max)
 
 
-class Reading:
+class CompiledRelaxation:
     """One rung of a manner: all that pods ask for, their size aside."""
 
     __slots__ = ("_tolerated", "demands", "kinds", "rung", "shrinks", "volumes")
 
-    def __init__(self, manner: Manner, rung: Rung, demands: Demands) -> None:
+    def __init__(self, manner: PodConstraints, rung: Relaxation, demands: TopologyDemands) -> None:
         self.rung = rung
         self.demands = demands
         self.volumes = manner.volumes
         self.kinds: dict[int, bool] = {}
         """Which kinds of existing node suit, as far as that never changes."""
 
-        self.shrinks = not any(asked.group.kind is Kind.NEAR for asked in demands.hosts)
+        self.shrinks = not any(asked.group.kind is TopologyType.NEAR for asked in demands.hosts)
         """Whether a bin that is refused for its company stays refused."""
 
         self._tolerated: dict[int, bool] = {}
@@ -218,12 +218,12 @@ class Reading:
         return stamp
 
 
-class Wish:
+class PodData:
     """A class of pods that asks for everything on one rung of its ladder."""
 
     __slots__ = ("demands", "of", "reading", "rung", "volumes")
 
-    def __init__(self, of: PodClass, reading: Reading) -> None:
+    def __init__(self, of: PodClass, reading: CompiledRelaxation) -> None:
         self.of = of
         self.reading = reading
         self.rung = reading.rung
@@ -253,7 +253,7 @@ class Wish:
         """Return how many pods of the class one bin may still take, by what runs there."""
         cap = 1 if self.of.ports else _NO_LIMIT
         for asked in self.demands.hosts:
-            cap = min(cap, cap_of(asked, number))
+            cap = min(cap, host_limit(asked, number))
         return cap
 
     def host_caps(self, first: int, last: int) -> NDArray[np.int64] | None:
@@ -261,7 +261,7 @@ class Wish:
         caps: NDArray[np.int64] | None = np.ones(last - first, np.int64) if self.of.ports else None
         for asked in self.demands.hosts:
             group = asked.group
-            found = _caps(
+            found = _host_limits(
                 group, group.hosts.of(first, last).astype(np.int64), counts_itself=asked.counts_itself
             )
             caps = found if caps is None else np.minimum(caps, found)
@@ -272,14 +272,14 @@ class Wish:
         return self.reading.shrinks and self.host_cap(number) < 1
 
 
-def cap_of(asked: Asked, number: int) -> int:
+def host_limit(asked: TopologyDemand, number: int) -> int:
     """Return how many pods that ask this one bin may still take."""
     group, count = asked.group, asked.group.hosts[number]
     match group.kind:
-        case Kind.SPREAD:
+        case TopologyType.SPREAD:
             left = group.spec.max_skew - count
             return max(left, 0) if asked.counts_itself else (_NO_LIMIT if left >= 0 else 0)
-        case Kind.NEAR:
+        case TopologyType.NEAR:
             return _NO_LIMIT if count or (asked.counts_itself and not group.hosts) else 0
         case _:
             if count:
@@ -287,27 +287,29 @@ def cap_of(asked: Asked, number: int) -> int:
             return 1 if asked.counts_itself else _NO_LIMIT
 
 
-def _caps(group: Group, counts: NDArray[np.int64], *, counts_itself: bool) -> NDArray[np.int64]:
+def _host_limits(
+    group: TopologyGroup, counts: NDArray[np.int64], *, counts_itself: bool
+) -> NDArray[np.int64]:
     match group.kind:
-        case Kind.SPREAD:
+        case TopologyType.SPREAD:
             left = group.spec.max_skew - counts
             return np.maximum(left, 0) if counts_itself else np.where(left >= 0, _NO_LIMIT, 0)
-        case Kind.NEAR:
+        case TopologyType.NEAR:
             first = counts_itself and not group.hosts
             return np.where((counts > 0) | first, _NO_LIMIT, 0)
         case _:
             return np.where(counts > 0, 0, 1 if counts_itself else _NO_LIMIT)
 
 
-def compile_wishes(classes: Sequence[PodClass], topology: Topology) -> dict[int, list[Wish]]:
+def compile_pod_data(classes: Sequence[PodClass], topology: Topology) -> dict[int, list[PodData]]:
     """Return every class's readings in order, by class number."""
     manners = {each.manner.number: each.manner for each in classes}
     topology.prepare(manners.values())
     readings = {
         number: [
-            Reading(manner, rung, topology.demands(manner, position))
+            CompiledRelaxation(manner, rung, topology.demands(manner, position))
             for position, rung in enumerate(manner.rungs)
         ]
         for number, manner in manners.items()
     }
-    return {each.number: [Wish(each, found) for found in readings[each.manner.number]] for each in classes}
+    return {each.number: [PodData(each, found) for found in readings[each.manner.number]] for each in classes}

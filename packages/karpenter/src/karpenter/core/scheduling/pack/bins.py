@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.encode.offerings import Amounts
-    from karpenter.core.scheduling.encode.preferences import Wish
-    from karpenter.core.scheduling.pack.nodeclaim import State
+    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 
 _START = 64
@@ -79,9 +79,9 @@ class Claims:
 
         self.pods = np.zeros(_START, np.int64)
         self.state = np.zeros(_START, np.int64)
-        self.states: list[State] = []
+        self.states: list[ClaimState] = []
 
-    def open(self, state: State) -> int:
+    def open(self, state: ClaimState) -> int:
         """Add an empty claim and return its number."""
         number = self.count
         if number == len(self.pods):
@@ -105,7 +105,7 @@ class Claims:
         used = self.used[:, claim].tolist()
         return tuple(u + w * count for u, w in zip(used, want, strict=True))
 
-    def room_for(self, claim: int, state: State, want: Sequence[int]) -> int:
+    def room_for(self, claim: int, state: ClaimState, want: Sequence[int]) -> int:
         """Return how many pods like this a claim in `state` has room for."""
         used = self.used[:, claim].tolist()
         best = 0
@@ -115,7 +115,7 @@ class Claims:
                 best = count
         return best
 
-    def take(self, claim: int, state: State, want: NDArray[np.int64], count: int = 1) -> None:
+    def take(self, claim: int, state: ClaimState, want: NDArray[np.int64], count: int = 1) -> None:
         """Put `count` pods on a claim, which thereby becomes `state`."""
         used = self.used[:, claim]
         used += want if count == 1 else want * count
@@ -139,28 +139,28 @@ def _wider(table: NDArray[np.int64], length: int) -> NDArray[np.int64]:
     return wide
 
 
-class Move(NamedTuple):
+class PodPlacement(NamedTuple):
     """Pods of one class that went to one bin."""
 
-    wish: Wish
+    wish: PodData
     bin: int
     many: int
 
 
-class Moves:
+class PodPlacements:
     """Every move of one run."""
 
     def __init__(self) -> None:
-        self._wishes: list[Wish] = []
+        self._wishes: list[PodData] = []
         self._bins = array("q")
         self._many = array("q")
 
-    def add(self, wish: Wish, number: int, many: int) -> None:
+    def add(self, wish: PodData, number: int, many: int) -> None:
         """Note that some pods went to a bin."""
         self._wishes.append(wish)
         self._bins.append(number)
         self._many.append(many)
 
-    def __iter__(self) -> Iterator[Move]:
+    def __iter__(self) -> Iterator[PodPlacement]:
         """Yield the moves, first things first."""
-        return map(Move, self._wishes, self._bins, self._many)
+        return map(PodPlacement, self._wishes, self._bins, self._many)

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from karpenter.core.model.resources import CPU, MEMORY
-from karpenter.core.scheduling.pack.one_by_one import Stepper
-from karpenter.core.scheduling.pack.topologygroup import level
+from karpenter.core.scheduling.pack.one_by_one import OneByOne
+from karpenter.core.scheduling.pack.topologygroup import distribute_evenly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.encode.pod_classes import PodClass
-    from karpenter.core.scheduling.encode.preferences import Wish
-    from karpenter.core.scheduling.pack.nodeclaim import State
-    from karpenter.core.scheduling.pack.scheduler import Run
+    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.nodeclaim import ClaimState
+    from karpenter.core.scheduling.pack.scheduler import Scheduler
 
 
 _FEW: Final = 16
@@ -46,7 +46,7 @@ _FEW: Final = 16
 _TAKEN: Final = int(np.iinfo(np.int64).max)
 
 
-def pack(run: Run, waiting: dict[int, int]) -> dict[int, int]:
+def pack(run: Scheduler, waiting: dict[int, int]) -> dict[int, int]:
     """
     Place what can be placed; `waiting` is pods per class number.
 
@@ -63,22 +63,22 @@ def pack(run: Run, waiting: dict[int, int]) -> dict[int, int]:
             before = left[each.number]
             left[each.number] = place_class(run, each, before)
             moved |= left[each.number] < before
-            if left[each.number] and (waits_for_company(run, each) or run.may_release()):
+            if left[each.number] and (depends_on_others(run, each) or run.may_release()):
                 again.append(each)
         queue = again if moved else []
     return {n: c for n, c in left.items() if c}
 
 
-def waits_for_company(run: Run, each: PodClass) -> bool:
+def depends_on_others(run: Scheduler, each: PodClass) -> bool:
     """Return whether pods of a class may get a place once other pods have theirs."""
     return each.devices or any(wish.demands.waits_for_company for wish in run.wishes[each.number])
 
 
-def place_class(run: Run, each: PodClass, count: int) -> int:
+def place_class(run: Scheduler, each: PodClass, count: int) -> int:
     """Place pods of one class; return how many are left."""
     wishes = run.wishes[each.number]
-    if waits_for_company(run, each):
-        return Stepper(run, wishes).place(count)
+    if depends_on_others(run, each):
+        return OneByOne(run, wishes).place(count)
     run.must_wait = False
     for wish in wishes:
         count = place_together(run, wish, count)
@@ -87,7 +87,7 @@ def place_class(run: Run, each: PodClass, count: int) -> int:
     return count
 
 
-def place_together(run: Run, wish: Wish, count: int) -> int:
+def place_together(run: Scheduler, wish: PodData, count: int) -> int:
     """Place pods whose chances only shrink; return how many are left."""
     if run.nodes.count:
         count = _onto_nodes(run, wish, count)
@@ -96,7 +96,7 @@ def place_together(run: Run, wish: Wish, count: int) -> int:
     return _onto_new(run, wish, count, run.templates) if count else 0
 
 
-def _onto_nodes(run: Run, wish: Wish, count: int) -> int:
+def _onto_nodes(run: Scheduler, wish: PodData, count: int) -> int:
     candidates = run.nodes_for(wish)
     if not len(candidates):
         return count
@@ -116,7 +116,7 @@ def _onto_nodes(run: Run, wish: Wish, count: int) -> int:
     return count
 
 
-def _onto_claims(run: Run, wish: Wish, count: int) -> int:
+def _onto_claims(run: Scheduler, wish: PodData, count: int) -> int:
     candidates = run.claims.with_room(wish.of.want)
     caps = wish.host_caps(run.nodes.count, run.nodes.count + run.claims.count)
     if caps is not None:
@@ -126,17 +126,17 @@ def _onto_claims(run: Run, wish: Wish, count: int) -> int:
     single = caps is not None or wish.volumes
     if count <= _FEW or single or not _may_all_grow(run, len(candidates)):
         return _one_by_one(run, wish, count, candidates)
-    return _levelled(run, wish, count, candidates)
+    return _fill_evenly(run, wish, count, candidates)
 
 
-def _may_all_grow(run: Run, claims: int) -> bool:
+def _may_all_grow(run: Scheduler, claims: int) -> bool:
     """Return whether so many claims may become whatever they like, with nobody asked in between."""
     return not any(map(run.is_scarce, run.templates)) and all(
         run.limits_bear(template, claims) for template in run.templates
     )
 
 
-def _one_by_one(run: Run, wish: Wish, count: int, candidates: NDArray[np.int64]) -> int:
+def _one_by_one(run: Scheduler, wish: PodData, count: int, candidates: NDArray[np.int64]) -> int:
     order = run.claims.pods[candidates]
     while count:
         position = int(order.argmin())
@@ -153,10 +153,10 @@ def _one_by_one(run: Run, wish: Wish, count: int, candidates: NDArray[np.int64])
     return 0
 
 
-def _levelled(run: Run, wish: Wish, count: int, candidates: NDArray[np.int64]) -> int:
+def _fill_evenly(run: Scheduler, wish: PodData, count: int, candidates: NDArray[np.int64]) -> int:
     """Fill the emptiest claims first, all at once: the same as one by one, in one pass."""
     targets, most = reachable(run, wish, candidates)
-    taken = level(run.claims.pods[candidates], most, count)
+    taken = distribute_evenly(run.claims.pods[candidates], most, count)
     for position in np.flatnonzero(taken).tolist():
         target = targets[position]
         assert target is not None
@@ -165,12 +165,12 @@ def _levelled(run: Run, wish: Wish, count: int, candidates: NDArray[np.int64]) -
 
 
 def reachable(
-    run: Run, wish: Wish, candidates: NDArray[np.int64]
-) -> tuple[list[State | None], NDArray[np.int64]]:
+    run: Scheduler, wish: PodData, candidates: NDArray[np.int64]
+) -> tuple[list[ClaimState | None], NDArray[np.int64]]:
     """Return what each claim would become by taking such pods, and how many it has room for."""
     choices = run.choices(wish)
     numbers = run.claims.state[candidates]
-    targets: list[State | None] = [None] * len(candidates)
+    targets: list[ClaimState | None] = [None] * len(candidates)
     most = np.zeros(len(candidates), np.int64)
     for number in np.unique(numbers).tolist():
         ways = choices.ways(run.states.all[number])
@@ -184,7 +184,7 @@ def reachable(
 
 
 def room_for_many(
-    run: Run, state: State, claims: NDArray[np.int64], want: NDArray[np.int64]
+    run: Scheduler, state: ClaimState, claims: NDArray[np.int64], want: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return how many pods like this each of `claims` has room for once it is in `state`."""
     used = run.claims.used[:, claims]
@@ -198,7 +198,7 @@ def room_for_many(
     return best
 
 
-def _onto_new(run: Run, wish: Wish, count: int, templates: Iterable[Template]) -> int:
+def _onto_new(run: Scheduler, wish: PodData, count: int, templates: Iterable[Template]) -> int:
     for template in templates:
         while count:
             opening = run.opening(wish, template)
@@ -214,7 +214,7 @@ _STEPS: Final = 2
 """How finely it is told apart how much of a pod's leaning makes up for a machine's, or adds to it."""
 
 
-class Likeness:
+class ResourceRatio:
     """Puts machines in the order in which pods should ask for room on them."""
 
     def __init__(self, axis: Sequence[str], free: NDArray[np.int64], usual: float) -> None:

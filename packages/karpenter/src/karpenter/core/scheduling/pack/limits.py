@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _NO_LIMIT: Final = int(np.iinfo(np.int64).max)
 
 
-class Ledger:
+class PoolLimits:
     """What one pool may still launch, and what its claims have taken."""
 
     def __init__(self, template: Template) -> None:
@@ -118,6 +118,6 @@ class Ledger:
         return found
 
 
-def ledgers(templates: Sequence[Template]) -> Mapping[int, Ledger]:
+def pool_limits(templates: Sequence[Template]) -> Mapping[int, PoolLimits]:
     """Return a ledger for every pool that has limits, by template number."""
-    return {template.number: Ledger(template) for template in templates if template.pool.limits}
+    return {template.number: PoolLimits(template) for template in templates if template.pool.limits}

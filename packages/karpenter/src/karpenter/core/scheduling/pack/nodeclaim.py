@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.pack.topologygroup import Kind
+from karpenter.core.scheduling.pack.topologygroup import TopologyType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.encode.offerings import Amounts, Bits
-    from karpenter.core.scheduling.encode.preferences import Reading
-    from karpenter.core.scheduling.pack.topology import Asked
+    from karpenter.core.scheduling.encode.preferences import CompiledRelaxation
+    from karpenter.core.scheduling.pack.topology import TopologyDemand
 
 
-class State:
+class ClaimState:
     """A template narrowed by requirements. Compare by identity: equal states are one object."""
 
     __slots__ = (
@@ -58,7 +58,7 @@ class State:
         self.template = template
         self.requirements = requirements
         self.bits = bits
-        self._steps: dict[Requirements, State | None] = {}
+        self._steps: dict[Requirements, ClaimState | None] = {}
         self._frontier: Amounts | None = None
         self._rows: list[tuple[int, ...]] | None = None
         self._most: tuple[int, ...] | None = None
@@ -145,24 +145,24 @@ class State:
         return held.values
 
 
-class States:
+class ClaimStates:
     """All states of one run."""
 
     def __init__(self, undefined_ok: AbstractSet[str]) -> None:
         self._undefined_ok = undefined_ok
-        self._known: dict[tuple[int, Requirements, Bits], State] = {}
-        self.all: list[State] = []
+        self._known: dict[tuple[int, Requirements, Bits], ClaimState] = {}
+        self.all: list[ClaimState] = []
 
-    def of(self, template: Template, requirements: Requirements, bits: Bits) -> State:
+    def of(self, template: Template, requirements: Requirements, bits: Bits) -> ClaimState:
         """Return the one state with these parts."""
         key = (template.number, requirements, bits)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = State(len(self.all), template, requirements, bits)
+            found = self._known[key] = ClaimState(len(self.all), template, requirements, bits)
             self.all.append(found)
         return found
 
-    def step(self, state: State, wanted: Requirements) -> State | None:
+    def step(self, state: ClaimState, wanted: Requirements) -> ClaimState | None:
         """Return the state after `wanted` was added, or None where that leaves nothing."""
         steps = state._steps  # noqa: SLF001  the memo lives on the state so that it dies with it
         if wanted in steps:
@@ -170,7 +170,7 @@ class States:
         found = steps[wanted] = self._step(state, wanted)
         return found
 
-    def _step(self, state: State, wanted: Requirements) -> State | None:
+    def _step(self, state: ClaimState, wanted: Requirements) -> ClaimState | None:
         bits = state.template.universe.keep(state.bits, wanted)
         if not bits or not state.requirements.accepts(wanted, self._undefined_ok):
             return None
@@ -181,11 +181,11 @@ class States:
         return self.of(state.template, merged, bits) if bits else None
 
 
-_MOST_WAYS: Final = 64
+_MAX_COMBINATIONS: Final = 64
 """Ways to combine several topology keys that are tried, best first."""
 
 
-class _Limits(NamedTuple):
+class _AllowedDomains(NamedTuple):
     """What counts permit on one topology key. Equal limits permit the same ways."""
 
     allowed: frozenset[str]
@@ -196,33 +196,33 @@ class _Limits(NamedTuple):
     """Whether a claim must settle on one domain."""
 
 
-class _Known(NamedTuple):
+class _Remembered(NamedTuple):
     """What there is to know under one pattern of counts."""
 
-    limits: dict[str, _Limits]
-    ways: dict[int, tuple[State, ...]]
+    limits: dict[str, _AllowedDomains]
+    ways: dict[int, tuple[ClaimState, ...]]
 
 
-class Choices:
+class Narrowings:
     """The ways of one reading, remembered per state and limits."""
 
-    def __init__(self, reading: Reading, states: States) -> None:
+    def __init__(self, reading: CompiledRelaxation, states: ClaimStates) -> None:
         self._reading = reading
         self._states = states
         self._stamp = -1
-        self._now = _Known({}, {})
-        self._known: dict[tuple[tuple[int, ...], ...], _Known] = {}
+        self._now = _Remembered({}, {})
+        self._known: dict[tuple[tuple[int, ...], ...], _Remembered] = {}
         """Under all patterns of counts that there were; few different ones come again and again."""
 
         self._mine: list[tuple[str, ...]] = [()] * len(reading.demands.domains)
         """The domains that each group counts and the pods allow."""
 
         self._sizes = [-1] * len(reading.demands.domains)
-        self._by_key: dict[str, list[Asked]] = {}
+        self._by_key: dict[str, list[TopologyDemand]] = {}
         for asked in reading.demands.domains:
             self._by_key.setdefault(asked.group.key, []).append(asked)
 
-    def ways(self, state: State) -> tuple[State, ...]:
+    def ways(self, state: ClaimState) -> tuple[ClaimState, ...]:
         """Return what `state` may become by taking a pod, best first; nothing when it cannot."""
         self.refresh()
         return self.now(state)
@@ -237,17 +237,17 @@ class Choices:
         known = self._known.get(pattern)
         if known is None:
             limits = {key: self._limited(key) for key in self._by_key}
-            known = self._known[pattern] = _Known(limits, {})
+            known = self._known[pattern] = _Remembered(limits, {})
         self._now = known
 
-    def now(self, state: State) -> tuple[State, ...]:
+    def now(self, state: ClaimState) -> tuple[ClaimState, ...]:
         """Return the ways of a state by the counts that were taken note of last."""
         found = self._now.ways.get(state.number)
         if found is None:
             found = self._now.ways[state.number] = tuple(self._find(state))
         return found
 
-    def _pattern(self, number: int, asked: Asked) -> tuple[int, ...]:
+    def _pattern(self, number: int, asked: TopologyDemand) -> tuple[int, ...]:
         group = asked.group
         if len(group.counts) != self._sizes[number]:
             strict = self._reading.rung.strict[group.key]
@@ -256,7 +256,7 @@ class Choices:
             self._known = {}
         return group.pattern(self._mine[number])
 
-    def _find(self, state: State) -> Iterator[State]:
+    def _find(self, state: ClaimState) -> Iterator[ClaimState]:
         reading, states = self._reading, self._states
         if reading.rung.impossible or not reading.tolerates(state.template):
             return
@@ -268,12 +268,14 @@ class Choices:
             if start is not None:
                 yield from self._narrowed(start) if self._by_key else (start,)
 
-    def _narrowed(self, state: State) -> Iterator[State]:
+    def _narrowed(self, state: ClaimState) -> Iterator[ClaimState]:
         options = {key: self._options(key, state) for key in self._by_key}
         if all(options.values()):
-            yield from islice(self._combined(state, list(options.items())), _MOST_WAYS)
+            yield from islice(self._combined(state, list(options.items())), _MAX_COMBINATIONS)
 
-    def _combined(self, state: State, options: list[tuple[str, list[frozenset[str]]]]) -> Iterator[State]:
+    def _combined(
+        self, state: ClaimState, options: list[tuple[str, list[frozenset[str]]]]
+    ) -> Iterator[ClaimState]:
         """Yield what `state` becomes when one option of every key is taken, best first."""
         if not options:
             yield state
@@ -284,7 +286,7 @@ class Choices:
             if reached is not None:
                 yield from self._combined(reached, others)
 
-    def _options(self, key: str, state: State) -> list[frozenset[str]]:
+    def _options(self, key: str, state: ClaimState) -> list[frozenset[str]]:
         """Return the sets of domains that a claim may be narrowed to, best first."""
         limits = self._now.limits[key]
         possible = state.domains(key)
@@ -300,7 +302,7 @@ class Choices:
             found += [frozenset({domain}) for domain in some]
         return found
 
-    def _limited(self, key: str) -> _Limits:
+    def _limited(self, key: str) -> _AllowedDomains:
         """Return what counts permit now, whatever the state."""
         strict = self._reading.rung.strict[key]
         allowed: set[str] | None = None
@@ -311,7 +313,7 @@ class Choices:
             if found is None:  # the first of its kind: any one domain will do
                 single = True
                 found = {d: 0 for d in asked.group.counts if strict.allows(d)}
-            elif asked.group.kind is Kind.SPREAD:
+            elif asked.group.kind is TopologyType.SPREAD:
                 single = True
                 for domain, count in found.items():
                     rank[domain] = rank.get(domain, 0) + count
@@ -319,6 +321,6 @@ class Choices:
         levels: dict[int, set[str]] = {}
         for domain in allowed or ():
             levels.setdefault(rank.get(domain, 0), set()).add(domain)
-        return _Limits(
+        return _AllowedDomains(
             frozenset(allowed or ()), tuple(frozenset(levels[each]) for each in sorted(levels)), single
         )

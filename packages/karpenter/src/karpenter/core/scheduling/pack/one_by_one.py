@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.encode.preferences import Wish
-    from karpenter.core.scheduling.pack.nodeclaim import State
-    from karpenter.core.scheduling.pack.scheduler import Run
+    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.nodeclaim import ClaimState
+    from karpenter.core.scheduling.pack.scheduler import Scheduler
 
 _TAKEN: Final = int(np.iinfo(np.int64).max)
-_NOBODY: Final = (_TAKEN, -1)
+_NO_CLAIM: Final = (_TAKEN, -1)
 
 
-class Stepper:
+class OneByOne:
     """One class, its readings, and the bins that may still take one of its pods."""
 
-    def __init__(self, run: Run, wishes: Sequence[Wish]) -> None:
+    def __init__(self, run: Scheduler, wishes: Sequence[PodData]) -> None:
         self._run = run
         changes: list[int] = []
-        self._fronts = [_Front(run, wish, changes) for wish in wishes]
+        self._fronts = [_Candidates(run, wish, changes) for wish in wishes]
 
     def place(self, count: int) -> int:
         """Place up to `count` pods; return how many are left."""
@@ -51,7 +51,7 @@ class Stepper:
         return False
 
 
-class _Row:
+class _ClaimQueue:
     """Claims in one state, and how many pods each has; knows the emptiest, the first of equals."""
 
     __slots__ = ("_claims", "_early", "_held", "_late", "_pods", "best")
@@ -59,7 +59,7 @@ class _Row:
     def __init__(self) -> None:
         self._claims = np.zeros(0, np.int64)
         self._pods = np.zeros(0, np.int64)
-        self._early = _NOBODY
+        self._early = _NO_CLAIM
         """The emptiest of these."""
 
         self._held: dict[int, int] = {}
@@ -68,7 +68,7 @@ class _Row:
         self._late: list[tuple[int, int]] = []
         """The same as a heap, pods first; what is not held any more is dropped when it comes up."""
 
-        self.best = _NOBODY
+        self.best = _NO_CLAIM
         """The pods and the number of the emptiest claim."""
 
     def add(self, claims: NDArray[np.int64], pods: NDArray[np.int64]) -> None:
@@ -107,10 +107,10 @@ class _Row:
         self.best = min(self._early, late[0]) if late else self._early
 
 
-class _Front:
+class _Candidates:
     """The bins that may still take a pod of one wish."""
 
-    def __init__(self, run: Run, wish: Wish, changes: list[int]) -> None:
+    def __init__(self, run: Scheduler, wish: PodData, changes: list[int]) -> None:
         self._run = run
         self._wish = wish
         self._choices = run.choices(wish)
@@ -119,7 +119,7 @@ class _Front:
 
         self._heard = 0
         self._nodes = np.zeros(0, np.int64)
-        self._rows: dict[int, _Row] = {}
+        self._rows: dict[int, _ClaimQueue] = {}
         self._seen = 0
         if run.nodes.count:
             self._nodes = run.nodes_for(wish)
@@ -157,8 +157,8 @@ class _Front:
             self._notice(run.claims.with_room(wish.of.want, self._seen))
             self._seen = run.claims.count
         self._catch_up()
-        passed: list[tuple[_Row, int, int]] = []
-        state: State | None = None
+        passed: list[tuple[_ClaimQueue, int, int]] = []
+        state: ClaimState | None = None
         claim = -1
         while state is None and (place := self._emptiest()) is not None:
             pods, claim, row = place
@@ -195,16 +195,16 @@ class _Front:
                 self._row(int(claims.state[claim])).put(claim, int(claims.pods[claim]))
         self._heard = len(self._changes)
 
-    def _row(self, number: int) -> _Row:
+    def _row(self, number: int) -> _ClaimQueue:
         if number not in self._rows:
-            self._rows[number] = _Row()
+            self._rows[number] = _ClaimQueue()
         return self._rows[number]
 
-    def _emptiest(self) -> tuple[int, int, _Row] | None:
+    def _emptiest(self) -> tuple[int, int, _ClaimQueue] | None:
         """Return the claim with the fewest pods that counts let in, the first of equals."""
         choices, states = self._choices, self._run.states.all
         choices.refresh()
-        best, found = _NOBODY, None
+        best, found = _NO_CLAIM, None
         for number, row in self._rows.items():
             if row.best < best and choices.now(states[number]):
                 best, found = row.best, row

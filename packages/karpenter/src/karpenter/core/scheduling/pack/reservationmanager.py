@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.encode.offerings import Bits
-    from karpenter.core.scheduling.pack.nodeclaim import State
+    from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 
-def fitting(state: State, total: Sequence[int]) -> Bits:
+def fitting_offerings(state: ClaimState, total: Sequence[int]) -> Bits:
     """Return the offerings of a state whose types have room for `total`."""
     universe = state.template.universe
     roomy = (universe.room >= np.array(total)).all(axis=1)
     return universe.keep_types(state.bits, np.asarray(roomy, bool))
 
 
-def variety(template: Template, bits: Bits) -> dict[str, int]:
+def distinct_values(template: Template, bits: Bits) -> dict[str, int]:
     """Return how many values the types in `bits` have of each key that demands a minimum."""
     kinds = [template.universe.types[i] for i in template.universe.types_of(bits)]
     return {
@@ -38,12 +38,12 @@ def variety(template: Template, bits: Bits) -> dict[str, int]:
     }
 
 
-def falls_short(found: Mapping[str, int], least: Mapping[str, int]) -> bool:
+def violates_min_values(found: Mapping[str, int], least: Mapping[str, int]) -> bool:
     """Return whether some key has fewer values left than it must."""
     return any(found[key] < wanted for key, wanted in least.items())
 
 
-def footing(template: Template, bits: Bits, least: Mapping[str, int]) -> list[int]:
+def cheapest_types(template: Template, bits: Bits, least: Mapping[str, int]) -> list[int]:
     """Return the cheapest type in `bits`, or as many of the cheapest as the least choice of values needs."""
     universe = template.universe
     candidates = np.flatnonzero(universe.flags(bits))
@@ -64,7 +64,7 @@ def footing(template: Template, bits: Bits, least: Mapping[str, int]) -> list[in
 _NONE: Final[frozenset[str]] = frozenset()  # Python makes a new one each time
 
 
-class Reservations:
+class ReservationManager:
     """Reserved machines: how many are left of each reservation, and which claims hold one."""
 
     def __init__(self, templates: Sequence[Template], *, strict: bool) -> None:

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from karpenter.core.model.hostportusage import first_clash
+from karpenter.core.model.hostportusage import first_conflict
 from karpenter.core.scheduling.dynamicresources.allocator import Allocator
-from karpenter.core.scheduling.encode.existingnode import NodeKinds, asked_keys
+from karpenter.core.scheduling.encode.existingnode import NodeGroups, relevant_label_keys
 from karpenter.core.scheduling.encode.offerings import amounts_of
-from karpenter.core.scheduling.pack.bins import Claims, Moves, Nodes
-from karpenter.core.scheduling.pack.greedy import Likeness
-from karpenter.core.scheduling.pack.limits import ledgers
-from karpenter.core.scheduling.pack.nodeclaim import Choices, State, States
+from karpenter.core.scheduling.pack.bins import Claims, Nodes, PodPlacements
+from karpenter.core.scheduling.pack.greedy import ResourceRatio
+from karpenter.core.scheduling.pack.limits import pool_limits
+from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates, Narrowings
 from karpenter.core.scheduling.pack.reservationmanager import (
-    Reservations,
-    falls_short,
-    fitting,
-    footing,
-    variety,
+    ReservationManager,
+    cheapest_types,
+    distinct_values,
+    fitting_offerings,
+    violates_min_values,
 )
-from karpenter.core.scheduling.pack.topologygroup import Tallies
+from karpenter.core.scheduling.pack.topologygroup import TopologyCounts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,27 +38,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.model.hostportusage import HostPort
-    from karpenter.core.scheduling.encode.encode import Encoded
+    from karpenter.core.scheduling.encode.encode import EncodedProblem
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.encode.offerings import Bits
-    from karpenter.core.scheduling.encode.preferences import Wish
-    from karpenter.core.scheduling.pack.topologygroup import Group
+    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
 
 
-class Opening(msgspec.Struct, frozen=True):
+class NewClaim(msgspec.Struct, frozen=True):
     """How a new claim would start."""
 
-    state: State
+    state: ClaimState
     least: dict[str, int] = {}
     """The minimum of values per key, lowered where the policy allows it."""
 
     relaxed: bool = False
 
 
-class Run:
+class Scheduler:
     """The state of one search."""
 
-    def __init__(self, encoded: Encoded) -> None:
+    def __init__(self, encoded: EncodedProblem) -> None:
         problem = encoded.problem
         self.problem = problem
         self.encoded = encoded
@@ -68,23 +68,23 @@ class Run:
         every = {id(wish.reading): wish.reading for wishes in self.wishes.values() for wish in wishes}
         self.nodes = Nodes(amounts_of([node.free for node in problem.nodes], encoded.axis))
         usual = problem.options.usual
-        self._likeness = Likeness(encoded.axis, self.nodes.free, usual) if usual is not None else None
-        self.kinds = NodeKinds(problem.nodes, asked_keys(every.values()))
+        self._likeness = ResourceRatio(encoded.axis, self.nodes.free, usual) if usual is not None else None
+        self.kinds = NodeGroups(problem.nodes, relevant_label_keys(every.values()))
         self.quiet = np.array([node.quiet for node in problem.nodes], bool)
-        self.states = States(encoded.well_known)
+        self.states = ClaimStates(encoded.well_known)
         self.claims = Claims(len(encoded.axis))
         self._nothing = (0,) * len(encoded.axis)
-        self.moves = Moves()
+        self.moves = PodPlacements()
         self.least: dict[int, dict[str, int]] = {}
         self.relaxed: set[int] = set()
-        self.reservations = Reservations(self.templates, strict=problem.options.reserved == "strict")
-        self.ledgers = ledgers(self.templates)
+        self.reservations = ReservationManager(self.templates, strict=problem.options.reserved == "strict")
+        self.ledgers = pool_limits(self.templates)
         world = encoded.devices
         self.devices = Allocator(world, self.states, problem.nodes) if world is not None else None
         self._ports: dict[int, tuple[HostPort, ...]] = {}
         self._volumes: dict[int, dict[str, frozenset[str]]] = {}
-        self._tallies = Tallies(self.topology, problem.nodes)
-        self._choices: dict[int, Choices] = {}
+        self._tallies = TopologyCounts(self.topology, problem.nodes)
+        self._choices: dict[int, Narrowings] = {}
         self.stop = problem.options.stop or (lambda: False)
         self.is_complete = True
         """Whether every pod was looked at."""
@@ -92,16 +92,16 @@ class Run:
         self.must_wait = False
         """Set when a pod was refused only because reservations are taken: it looks no further for now."""
 
-    def choices(self, wish: Wish) -> Choices:
+    def choices(self, wish: PodData) -> Narrowings:
         """Return the ways of a wish, remembered."""
         found = self._choices.get(id(wish.reading))
         if found is None:
-            found = self._choices[id(wish.reading)] = Choices(wish.reading, self.states)
+            found = self._choices[id(wish.reading)] = Narrowings(wish.reading, self.states)
         return found
 
     # Existing nodes.
 
-    def nodes_for(self, wish: Wish) -> NDArray[np.int64]:
+    def nodes_for(self, wish: PodData) -> NDArray[np.int64]:
         """Return the existing nodes that suit a wish and have room, company aside, the best first."""
         suits = np.array([kind.suits(wish) for kind in self.kinds.all], bool)
         room: NDArray[np.bool_] = suits[self.kinds.of]
@@ -109,13 +109,13 @@ class Run:
             room = room & self.nodes.with_room(wish.of.want)
         return self.in_order(np.flatnonzero(room & ~self.quiet if wish.of.moved else room), wish)
 
-    def in_order(self, nodes: NDArray[np.int64], wish: Wish) -> NDArray[np.int64]:
+    def in_order(self, nodes: NDArray[np.int64], wish: PodData) -> NDArray[np.int64]:
         """Return existing nodes as a wish should ask them, the best first."""
         if self._likeness is None:
             return nodes
         return self._likeness.ordered(nodes, self.nodes.free, wish.of.want)
 
-    def node_takes(self, wish: Wish, node: int) -> bool:
+    def node_takes(self, wish: PodData, node: int) -> bool:
         """Return whether an existing node takes one more pod; its kind has been asked before."""
         each = wish.of
         if not self.nodes.fits(node, each.want) or wish.host_cap(node) < 1:
@@ -124,7 +124,7 @@ class Run:
             return False
         return self.devices is None or self.has_devices(wish, node)
 
-    def put_on_node(self, wish: Wish, node: int, count: int = 1) -> None:
+    def put_on_node(self, wish: PodData, node: int, count: int = 1) -> None:
         """Put pods on an existing node."""
         each = wish.of
         self.nodes.take(node, each.vector, count)
@@ -137,11 +137,11 @@ class Run:
             for driver, claims in each.volumes.claims.items():
                 held[driver] = held.get(driver, frozenset()) | claims
 
-    def fits_ports(self, wish: Wish, number: int) -> bool:
+    def fits_ports(self, wish: PodData, number: int) -> bool:
         """Return whether the host ports of a pod are free on a bin."""
-        return not wish.of.ports or first_clash(wish.of.ports, self._ports_on(number)) is None
+        return not wish.of.ports or first_conflict(wish.of.ports, self._ports_on(number)) is None
 
-    def fits_volumes(self, wish: Wish, node: int) -> bool:
+    def fits_volumes(self, wish: PodData, node: int) -> bool:
         """Return whether a node can attach the volumes of a pod."""
         limits = self.problem.nodes[node].volume_limits
         held = self._volumes_on(node) if wish.of.volumes.claims else {}
@@ -153,7 +153,7 @@ class Run:
 
     # Claims of this run.
 
-    def claim_way(self, wish: Wish, claim: int) -> State | None:
+    def claim_way(self, wish: PodData, claim: int) -> ClaimState | None:
         """Return what a claim would become by taking one more pod, or None when it cannot."""
         number = self.nodes.count + claim
         if wish.host_cap(number) < 1 or not self.fits_ports(wish, number):
@@ -167,7 +167,7 @@ class Run:
                 return narrowed
         return None
 
-    def put_on_claim(self, wish: Wish, claim: int, state: State, count: int = 1) -> None:
+    def put_on_claim(self, wish: PodData, claim: int, state: ClaimState, count: int = 1) -> None:
         """Put pods on a claim, which thereby becomes `state`."""
         changed = state is not self.claims.states[claim]
         self.claims.take(claim, state, wish.of.vector, count)
@@ -185,7 +185,7 @@ class Run:
         self._record(wish, number, count)
         self._tallies.on_claim(wish, claim, state, count, changed=changed)
 
-    def opening(self, wish: Wish, template: Template) -> Opening | None:
+    def opening(self, wish: PodData, template: Template) -> NewClaim | None:
         """Return how a new claim of a template for a pod would start, or None when it cannot."""
         if not self.may_open(template):
             return None
@@ -207,11 +207,11 @@ class Run:
         ledger = self.ledgers.get(template.number)
         return ledger is None or ledger.allows_another
 
-    def base(self, template: Template) -> State:
+    def base(self, template: Template) -> ClaimState:
         """Return the state in which an empty claim of a template starts."""
         return self.states.of(template, template.pool.requirements, template.bits)
 
-    def open(self, opening: Opening) -> int:
+    def open(self, opening: NewClaim) -> int:
         """Open a claim; the first pod is yet to be put on it."""
         self.is_scarce(opening.state.template)  # a limit that may bind is counted before it does
         claim = self.claims.open(opening.state)
@@ -224,7 +224,7 @@ class Run:
             ledger.opened(claim)
         return claim
 
-    def starts(self, state: State, want: Sequence[int]) -> bool:
+    def starts(self, state: ClaimState, want: Sequence[int]) -> bool:
         """Return whether a new claim in `state` could hold a first pod."""
         return (
             bool(self.buyable(None, state, want))
@@ -232,7 +232,7 @@ class Run:
             else state.fits(tuple(want))
         )
 
-    def fill(self, wish: Wish, claim: int, state: State, count: int) -> int:
+    def fill(self, wish: PodData, claim: int, state: ClaimState, count: int) -> int:
         """Put as many of `count` pods as fit on a claim, which becomes `state`; return how many."""
         most = min(count, wish.host_cap(self.nodes.count + claim))
         if not self.is_scarce(state.template):
@@ -272,35 +272,37 @@ class Run:
         bits = self.within_limits(claim, state, total)
         if state.template.reserves:
             bits = self.reservations.usable(self.reservations.held(claim), state.template, bits)
-        return footing(state.template, bits, self.least.get(claim, {}))
+        return cheapest_types(state.template, bits, self.least.get(claim, {}))
 
     # What is shared.
 
-    def counting(self, wish: Wish) -> tuple[Group, ...]:
+    def counting(self, wish: PodData) -> tuple[TopologyGroup, ...]:
         """Return the groups that count the pods of a wish."""
         return self._tallies.groups(wish)
 
-    def _record(self, wish: Wish, number: int, count: int) -> None:
+    def _record(self, wish: PodData, number: int, count: int) -> None:
         self.moves.add(wish, number, count)
         if wish.of.ports:
             self._ports[number] = self._ports_on(number) + wish.of.ports
 
-    def holds(self, claim: int, state: State, total: tuple[int, ...]) -> bool:
+    def holds(self, claim: int, state: ClaimState, total: tuple[int, ...]) -> bool:
         """Return whether a claim in `state` could hold `total`, limits and reservations considered."""
         if not self.is_scarce(state.template):
             return state.fits(total)
         bits = self.buyable(claim, state, total)
-        return bool(bits) and not falls_short(variety(state.template, bits), self.least.get(claim, {}))
+        return bool(bits) and not violates_min_values(
+            distinct_values(state.template, bits), self.least.get(claim, {})
+        )
 
-    def within_limits(self, claim: int | None, state: State, total: Sequence[int]) -> Bits:
+    def within_limits(self, claim: int | None, state: ClaimState, total: Sequence[int]) -> Bits:
         """Return the offerings of a state that hold `total` and that the pool's limits can bear."""
-        bits = fitting(state, total)
+        bits = fitting_offerings(state, total)
         ledger = self.ledgers.get(state.template.number)
         if ledger is not None and ledger.is_exact:
             bits = state.template.universe.keep_types(bits, ledger.bearable(claim))
         return bits
 
-    def buyable(self, claim: int | None, state: State, total: Sequence[int]) -> Bits:
+    def buyable(self, claim: int | None, state: ClaimState, total: Sequence[int]) -> Bits:
         """Return what a claim could be bought as, limits and reservations considered."""
         bits = self.within_limits(claim, state, total)
         if not state.template.reserves:
@@ -308,35 +310,35 @@ class Run:
         held = self.reservations.obtainable(claim, state.template, bits)
         return 0 if held is None else self.reservations.usable(held, state.template, bits)
 
-    def _start(self, wish: Wish, state: State) -> Opening | None:
+    def _start(self, wish: PodData, state: ClaimState) -> NewClaim | None:
         template = state.template
         if not self.is_scarce(template):
-            return Opening(state)
+            return NewClaim(state)
         bits = self.buyable(None, state, wish.of.want)
         if not bits:
             if template.reserves and self.reservations.strict:
                 fine = self.within_limits(None, state, wish.of.want)
                 self.must_wait |= bool(fine) and self.reservations.obtainable(None, template, fine) is None
             return None
-        found = variety(template, bits)
-        if not falls_short(found, template.min_values):
-            return Opening(state, dict(template.min_values))
+        found = distinct_values(template, bits)
+        if not violates_min_values(found, template.min_values):
+            return NewClaim(state, dict(template.min_values))
         if self.problem.options.min_values == "Strict":
             return None
-        return Opening(
+        return NewClaim(
             state, {key: min(found[key], least) for key, least in template.min_values.items()}, relaxed=True
         )
 
-    def beside_daemon_ports(self, wish: Wish, state: State) -> State | None:
+    def beside_daemon_ports(self, wish: PodData, state: ClaimState) -> ClaimState | None:
         """Leave out the types on which a daemon has taken a host port of the pod."""
         template = state.template
         if not wish.of.ports or not template.has_daemon_ports:
             return state
-        free = np.array([first_clash(wish.of.ports, ports) is None for ports in template.ports], bool)
+        free = np.array([first_conflict(wish.of.ports, ports) is None for ports in template.ports], bool)
         bits: Bits = template.universe.keep_types(state.bits, free)
         return self.states.of(template, state.requirements, bits) if bits else None
 
-    def has_devices(self, wish: Wish, number: int, state: State | None = None) -> bool:
+    def has_devices(self, wish: PodData, number: int, state: ClaimState | None = None) -> bool:
         """Return whether a node, or a claim that stays in `state`, has devices for one more pod."""
         if self.devices is None or not wish.of.devices:
             return True
@@ -344,7 +346,7 @@ class Run:
         total = self.claims.total(claim, wish.of.want) if state is not None else ()
         return self.devices.takes_again(wish.of, number, state, total)
 
-    def lacks_devices(self, wish: Wish, number: int) -> bool:
+    def lacks_devices(self, wish: PodData, number: int) -> bool:
         """Return whether a bin was asked for devices in vain, so that asking again is as good as useless."""
         if self.devices is None or not wish.of.devices or not self.devices.refuses(wish.of, number):
             return False
@@ -352,8 +354,8 @@ class Run:
         return number < self.nodes.count or not (wish.demands.domains or wish.volumes)
 
     def with_devices(
-        self, wish: Wish, number: int, state: State | None, total: tuple[int, ...]
-    ) -> State | None:
+        self, wish: PodData, number: int, state: ClaimState | None, total: tuple[int, ...]
+    ) -> ClaimState | None:
         """Return what a claim becomes by giving one more pod its devices."""
         if self.devices is None or not wish.of.devices or state is None:
             return state

@@ -21,8 +21,13 @@ from karpenter.api.meta import LabelSelectorRequirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.selectors import EVERYTHING, parse_selector
 from karpenter.core.model.taints import tolerates
-from karpenter.core.scheduling.encode.preferences import node_terms, required_apart
-from karpenter.core.scheduling.pack.topologygroup import Group, GroupKey, Kind, NodeFilter
+from karpenter.core.scheduling.encode.preferences import node_terms, required_anti_affinity
+from karpenter.core.scheduling.pack.topologygroup import (
+    NodeFilter,
+    TopologyGroup,
+    TopologyGroupKey,
+    TopologyType,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,37 +36,37 @@ if TYPE_CHECKING:
     from karpenter.api.node import Taint
     from karpenter.api.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.encode.pod_classes import Manner
-    from karpenter.core.scheduling.encode.preferences import Rung
-    from karpenter.core.scheduling.problem import Existing, Place, Problem
+    from karpenter.core.scheduling.encode.pod_classes import PodConstraints
+    from karpenter.core.scheduling.encode.preferences import Relaxation
+    from karpenter.core.scheduling.problem import ExistingNode, Problem, TopologyNode
 
 
 _EVERYWHERE: Final = NodeFilter()
 
 
-class Asked(msgspec.Struct, frozen=True):
+class TopologyDemand(msgspec.Struct, frozen=True):
     """A group that limits a pod, and whether the pod counts in it."""
 
-    group: Group
+    group: TopologyGroup
     counts_itself: bool
 
 
-class Demands(msgspec.Struct, frozen=True):
+class TopologyDemands(msgspec.Struct, frozen=True):
     """What one reading of a pod asks of its surroundings."""
 
-    domains: tuple[Asked, ...] = ()
+    domains: tuple[TopologyDemand, ...] = ()
     """Groups over the values of a label."""
 
-    hosts: tuple[Asked, ...] = ()
+    hosts: tuple[TopologyDemand, ...] = ()
     """Groups over the bins themselves."""
 
     @property
     def waits_for_company(self) -> bool:
         """Whether a refusal now may turn into consent once other pods are placed."""
-        return bool(self.domains) or any(a.group.kind is Kind.NEAR for a in self.hosts)
+        return bool(self.domains) or any(a.group.kind is TopologyType.NEAR for a in self.hosts)
 
 
-_NOTHING: Final = Demands()
+_NOTHING: Final = TopologyDemands()
 
 
 class Topology:
@@ -70,52 +75,54 @@ class Topology:
     def __init__(self, problem: Problem, templates: Sequence[Template]) -> None:
         self._problem = problem
         self._templates = templates
-        self._groups: dict[GroupKey, Group] = {}
+        self._groups: dict[TopologyGroupKey, TopologyGroup] = {}
         self._bins = {node.name: number for number, node in enumerate(problem.nodes)}
         self._places = {place.name: place for place in problem.places}
-        self._crowds = _Crowds(problem)
+        self._crowds = _BoundPods(problem)
         self._admitted: dict[tuple[NodeFilter, str], bool] = {}
-        self._stating: dict[tuple[int, int], tuple[Asked, ...]] = {}
+        self._stating: dict[tuple[int, int], tuple[TopologyDemand, ...]] = {}
         """What a manner states on a rung, by number and position."""
 
-        self._pickers = _Picker()
-        self._keepers = _Picker()
+        self._pickers = _GroupIndex()
+        self._keepers = _GroupIndex()
         for located in problem.located:
-            for term in required_apart(located.pod.spec):
+            for term in required_anti_affinity(located.pod.spec):
                 self._keep_off(located.pod, term, located.node)
 
-    def prepare(self, manners: Iterable[Manner]) -> None:
+    def prepare(self, manners: Iterable[PodConstraints]) -> None:
         """Set up every group that pods with these manners state, whatever they may give up later."""
         for manner in manners:
             for position, rung in enumerate(manner.rungs):
                 self._stating[manner.number, position] = tuple(self._stated(manner, rung))
-            for term in required_apart(manner.example.spec):
+            for term in required_anti_affinity(manner.example.spec):
                 self._group(self._off_key(manner.example, term), self._keepers)
 
-    def demands(self, manner: Manner, position: int) -> Demands:
+    def demands(self, manner: PodConstraints, position: int) -> TopologyDemands:
         """Return what one reading of a manner that was prepared asks of its surroundings."""
         asked = list(self._stating[manner.number, position])
-        asked += [Asked(group, False) for group in self._keepers.pick(manner.namespace, manner.labels)]
+        asked += [
+            TopologyDemand(group, False) for group in self._keepers.pick(manner.namespace, manner.labels)
+        ]
         if not asked:
             return _NOTHING
-        return Demands(
+        return TopologyDemands(
             tuple(a for a in asked if not a.group.by_host), tuple(a for a in asked if a.group.by_host)
         )
 
-    def counting(self, manner: Manner) -> tuple[Group, ...]:
+    def counting(self, manner: PodConstraints) -> tuple[TopologyGroup, ...]:
         """Return the groups that count pods with a manner wherever they are placed."""
         groups = list(self._pickers.pick(manner.namespace, manner.labels))
-        for term in required_apart(manner.example.spec):
+        for term in required_anti_affinity(manner.example.spec):
             group = self._groups[self._off_key(manner.example, term)]
             if group not in groups:
                 groups.append(group)
         return tuple(groups)
 
-    def admits(self, group: Group, labels: Requirements, taints: Sequence[Taint]) -> bool:
+    def admits(self, group: TopologyGroup, labels: Requirements, taints: Sequence[Taint]) -> bool:
         """Return whether nodes like this are counted by a group."""
         return _admits(group.spec.filter, labels, taints)
 
-    def admits_node(self, group: Group, node: Existing | Place) -> bool:
+    def admits_node(self, group: TopologyGroup, node: ExistingNode | TopologyNode) -> bool:
         """Return whether an existing node is counted by a group."""
         if group.spec.filter == _EVERYWHERE:
             return True
@@ -126,20 +133,20 @@ class Topology:
             )
         return self._admitted[key]
 
-    def _stated(self, manner: Manner, rung: Rung) -> Iterator[Asked]:
+    def _stated(self, manner: PodConstraints, rung: Relaxation) -> Iterator[TopologyDemand]:
         pod = manner.example
         for spread in rung.spreads:
             if spread.label_selector is not None:  # a spread that selects nothing limits nothing
                 yield self._asked(manner, self._spread_key(pod, spread))
-        for kind, terms in ((Kind.NEAR, rung.near), (Kind.APART, rung.apart)):
+        for kind, terms in ((TopologyType.NEAR, rung.near), (TopologyType.APART, rung.apart)):
             for term in terms:
                 yield self._asked(manner, self._term_key(pod, term, kind))
 
-    def _asked(self, manner: Manner, key: GroupKey) -> Asked:
+    def _asked(self, manner: PodConstraints, key: TopologyGroupKey) -> TopologyDemand:
         group = self._group(key, self._pickers)
-        return Asked(group, group.selects(manner.namespace, manner.labels))
+        return TopologyDemand(group, group.selects(manner.namespace, manner.labels))
 
-    def _spread_key(self, pod: Pod, spread: TopologySpreadConstraint) -> GroupKey:
+    def _spread_key(self, pod: Pod, spread: TopologySpreadConstraint) -> TopologyGroupKey:
         alternatives: tuple[Requirements, ...] = ()
         if spread.node_affinity_policy != "Ignore":
             selector = Requirements.from_labels(pod.spec.node_selector)
@@ -147,8 +154,8 @@ class Topology:
             alternatives = tuple(selector.intersect(t) for t in terms) or (
                 (selector,) if len(selector) else ()
             )
-        return GroupKey(
-            Kind.SPREAD,
+        return TopologyGroupKey(
+            TopologyType.SPREAD,
             spread.topology_key,
             frozenset({pod.metadata.namespace}),
             parse_selector(_with_keys(spread.label_selector, pod, spread.match_label_keys)),
@@ -157,12 +164,14 @@ class Topology:
             NodeFilter(alternatives, pod.spec.tolerations if spread.node_taints_policy == "Honor" else None),
         )
 
-    def _term_key(self, pod: Pod, term: PodAffinityTerm, kind: Kind) -> GroupKey:
+    def _term_key(self, pod: Pod, term: PodAffinityTerm, kind: TopologyType) -> TopologyGroupKey:
         selector = _with_keys(term.label_selector, pod, term.match_label_keys, term.mismatch_label_keys)
-        return GroupKey(kind, term.topology_key, self._namespaces(pod, term), parse_selector(selector))
+        return TopologyGroupKey(
+            kind, term.topology_key, self._namespaces(pod, term), parse_selector(selector)
+        )
 
-    def _off_key(self, pod: Pod, term: PodAffinityTerm) -> GroupKey:
-        return self._term_key(pod, term, Kind.KEPT_OFF)
+    def _off_key(self, pod: Pod, term: PodAffinityTerm) -> TopologyGroupKey:
+        return self._term_key(pod, term, TopologyType.KEPT_OFF)
 
     def _namespaces(self, pod: Pod, term: PodAffinityTerm) -> frozenset[str] | None:
         if term.namespace_selector is None:
@@ -175,10 +184,10 @@ class Topology:
             term.namespaces
         )
 
-    def _group(self, key: GroupKey, picker: _Picker) -> Group:
+    def _group(self, key: TopologyGroupKey, picker: _GroupIndex) -> TopologyGroup:
         found = self._groups.get(key)
         if found is None:
-            found = self._groups[key] = Group(key)
+            found = self._groups[key] = TopologyGroup(key)
             picker.add(found)
             self._fill(found)
         return found
@@ -187,18 +196,18 @@ class Topology:
         group = self._group(self._off_key(pod, term), self._keepers)
         self._count(group, node, 1)
 
-    def _fill(self, group: Group) -> None:
+    def _fill(self, group: TopologyGroup) -> None:
         """Register every domain there could be, and count the pods that run already."""
         if not group.by_host:
             self._know_domains(group)
-        if group.kind is Kind.KEPT_OFF:
+        if group.kind is TopologyType.KEPT_OFF:
             return
         for crowd in self._crowds.that_may_match(group):
             if group.selects(crowd.namespace, crowd.labels):
                 for node, count in crowd.nodes.items():
                     self._count(group, node, count)
 
-    def _know_domains(self, group: Group) -> None:
+    def _know_domains(self, group: TopologyGroup) -> None:
         tolerations = group.spec.filter.tolerations
         for template in self._templates:
             if tolerations is None or tolerates(tolerations, _forbidding(template.pool.taints)):
@@ -208,7 +217,7 @@ class Topology:
             if domain is not None and domain not in group.counts and self._is_counted(group, place):
                 group.know((domain,))
 
-    def _count(self, group: Group, node: str, count: int) -> None:
+    def _count(self, group: TopologyGroup, node: str, count: int) -> None:
         place = self._places.get(node)
         if place is None or not self._is_counted(group, place):
             return
@@ -220,11 +229,11 @@ class Topology:
         else:
             group.hosts.elsewhere += count
 
-    def _is_counted(self, group: Group, place: Place) -> bool:
+    def _is_counted(self, group: TopologyGroup, place: TopologyNode) -> bool:
         return self.admits_node(group, place)
 
 
-class _Crowd(msgspec.Struct):
+class _EqualPods(msgspec.Struct):
     """Running pods with the same labels, per node."""
 
     namespace: str
@@ -232,28 +241,28 @@ class _Crowd(msgspec.Struct):
     nodes: Counter[str]
 
 
-class _Crowds:
+class _BoundPods:
     """All running pods, found by their labels."""
 
     def __init__(self, problem: Problem) -> None:
-        self._all: dict[tuple[str, frozenset[tuple[str, str]]], _Crowd] = {}
-        self._by_pair: dict[tuple[str, str], list[_Crowd]] = {}
+        self._all: dict[tuple[str, frozenset[tuple[str, str]]], _EqualPods] = {}
+        self._by_pair: dict[tuple[str, str], list[_EqualPods]] = {}
         for located in problem.located:
             meta = located.pod.metadata
             key = (meta.namespace, frozenset(meta.labels.items()))
             crowd = self._all.get(key)
             if crowd is None:
-                crowd = self._all[key] = _Crowd(meta.namespace, meta.labels, Counter())
+                crowd = self._all[key] = _EqualPods(meta.namespace, meta.labels, Counter())
                 for pair in meta.labels.items():
                     self._by_pair.setdefault(pair, []).append(crowd)
             crowd.nodes[located.node] += 1
 
-    def that_may_match(self, group: Group) -> Iterable[_Crowd]:
+    def that_may_match(self, group: TopologyGroup) -> Iterable[_EqualPods]:
         pair = _pair(group)
         return self._all.values() if pair is None else self._by_pair.get(pair, ())
 
 
-def _pair(group: Group) -> tuple[str, str] | None:
+def _pair(group: TopologyGroup) -> tuple[str, str] | None:
     """Return a label that every pod of a group must have, if its selector names one."""
     for condition in group.spec.selector.conditions or ():
         if not condition.negated and condition.values is not None and len(condition.values) == 1:
@@ -262,21 +271,21 @@ def _pair(group: Group) -> tuple[str, str] | None:
     return None
 
 
-class _Picker:
+class _GroupIndex:
     """Finds the groups that pick a pod without asking every group."""
 
     def __init__(self) -> None:
-        self._by_pair: dict[tuple[str, str], list[Group]] = {}
-        self._others: list[Group] = []
+        self._by_pair: dict[tuple[str, str], list[TopologyGroup]] = {}
+        self._others: list[TopologyGroup] = []
 
-    def add(self, group: Group) -> None:
+    def add(self, group: TopologyGroup) -> None:
         pair = _pair(group)
         if pair is None:
             self._others.append(group)
         else:
             self._by_pair.setdefault(pair, []).append(group)
 
-    def pick(self, namespace: str, labels: dict[str, str]) -> Iterator[Group]:
+    def pick(self, namespace: str, labels: dict[str, str]) -> Iterator[TopologyGroup]:
         for pair in labels.items():
             for group in self._by_pair.get(pair, ()):
                 if group.selects(namespace, labels):

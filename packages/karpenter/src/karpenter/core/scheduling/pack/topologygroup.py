@@ -39,17 +39,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.model.requirement import Requirement
-    from karpenter.core.scheduling.encode.preferences import Wish
-    from karpenter.core.scheduling.pack.nodeclaim import State
+    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.nodeclaim import ClaimState
     from karpenter.core.scheduling.pack.topology import Topology
-    from karpenter.core.scheduling.problem import Existing
+    from karpenter.core.scheduling.problem import ExistingNode
 
 
 _SPARSE: Final = 48
 """Up to so many bins a dictionary is smaller and quicker than an array."""
 
 
-class Kind(Enum):
+class TopologyType(Enum):
     """What a group is counted for."""
 
     SPREAD = "topology spread"
@@ -69,10 +69,10 @@ class NodeFilter(msgspec.Struct, frozen=True):
     """None means that taints do not matter."""
 
 
-class GroupKey(msgspec.Struct, frozen=True):
+class TopologyGroupKey(msgspec.Struct, frozen=True):
     """What makes two groups the same."""
 
-    kind: Kind
+    kind: TopologyType
     key: str
     namespaces: frozenset[str] | None
     """None means every namespace."""
@@ -83,12 +83,12 @@ class GroupKey(msgspec.Struct, frozen=True):
     filter: NodeFilter = NodeFilter()
 
 
-class Group:
+class TopologyGroup:
     """The counts of one group."""
 
     __slots__ = ("counts", "hosts", "key", "kind", "spec", "version")
 
-    def __init__(self, spec: GroupKey) -> None:
+    def __init__(self, spec: TopologyGroupKey) -> None:
         self.spec = spec
         self.key = spec.key
         self.kind = spec.kind
@@ -127,9 +127,9 @@ class Group:
         """
         mine = {d: c for d, c in self.counts.items() if strict.allows(d)}
         match self.kind:
-            case Kind.SPREAD:
+            case TopologyType.SPREAD:
                 return self._level(mine, counts_itself=counts_itself)
-            case Kind.NEAR:
+            case TopologyType.NEAR:
                 taken = {d: c for d, c in mine.items() if c}
                 return None if not taken and counts_itself else taken
             case _:
@@ -143,7 +143,7 @@ class Group:
         otherwise only whether there is anyone.
         """
         counts = [self.counts[domain] for domain in domains]
-        if self.kind is not Kind.SPREAD:
+        if self.kind is not TopologyType.SPREAD:
             return tuple([count > 0 for count in counts])
         least = min(counts, default=0) if len(counts) >= self.spec.min_domains else 0
         closed = self.spec.max_skew + 1
@@ -206,21 +206,21 @@ class HostCounts:
         self._sparse = {}
 
 
-class Tallies:
+class TopologyCounts:
     """The counts of one run, as pods are placed."""
 
-    def __init__(self, topology: Topology, nodes: Sequence[Existing]) -> None:
+    def __init__(self, topology: Topology, nodes: Sequence[ExistingNode]) -> None:
         self._topology = topology
         self._nodes = nodes
-        self._groups: dict[int, tuple[Group, ...]] = {}
+        self._groups: dict[int, tuple[TopologyGroup, ...]] = {}
         """The groups that count pods, by the number of their manner."""
 
-        self._pending: dict[int, dict[Group, int]] = {}
+        self._pending: dict[int, dict[TopologyGroup, int]] = {}
         """Pods on claims that have not settled, by claim and group."""
 
-        self._admits: dict[tuple[int, Group], bool] = {}
+        self._admits: dict[tuple[int, TopologyGroup], bool] = {}
 
-    def groups(self, wish: Wish) -> tuple[Group, ...]:
+    def groups(self, wish: PodData) -> tuple[TopologyGroup, ...]:
         """Return the groups that count the pods of a wish."""
         manner = wish.of.manner
         found = self._groups.get(manner.number)
@@ -228,7 +228,7 @@ class Tallies:
             found = self._groups[manner.number] = self._topology.counting(manner)
         return found
 
-    def on_node(self, wish: Wish, node: int, count: int) -> None:
+    def on_node(self, wish: PodData, node: int, count: int) -> None:
         """Count pods that were put on an existing node."""
         place = self._nodes[node]
         for group in self.groups(wish):
@@ -239,7 +239,7 @@ class Tallies:
             elif group.key in place.labels:
                 group.add(place.labels[group.key], count)
 
-    def on_claim(self, wish: Wish, claim: int, state: State, count: int, *, changed: bool) -> None:
+    def on_claim(self, wish: PodData, claim: int, state: ClaimState, count: int, *, changed: bool) -> None:
         """Count pods that were put on a claim, which is now in `state`; `changed` if it was not before."""
         for group in self.groups(wish):
             if not self._admitted(state, group):
@@ -251,9 +251,9 @@ class Tallies:
         if changed and claim in self._pending:
             self._settle(claim, state)
 
-    def _count(self, group: Group, claim: int, state: State, count: int) -> None:
+    def _count(self, group: TopologyGroup, claim: int, state: ClaimState, count: int) -> None:
         domains = state.domains(group.key)
-        if group.kind in {Kind.APART, Kind.KEPT_OFF}:
+        if group.kind in {TopologyType.APART, TopologyType.KEPT_OFF}:
             for domain in domains or ():
                 group.add(domain, count)
         elif domains is not None and len(domains) == 1:
@@ -262,7 +262,7 @@ class Tallies:
             waiting = self._pending.setdefault(claim, {})
             waiting[group] = waiting.get(group, 0) + count
 
-    def _settle(self, claim: int, state: State) -> None:
+    def _settle(self, claim: int, state: ClaimState) -> None:
         """Count the pods of a claim in the groups whose domain is settled by now."""
         waiting = self._pending[claim]
         for group in list(waiting):
@@ -270,7 +270,7 @@ class Tallies:
             if domains is not None and len(domains) == 1:
                 group.add(next(iter(domains)), waiting.pop(group))
 
-    def _admitted(self, state: State, group: Group) -> bool:
+    def _admitted(self, state: ClaimState, group: TopologyGroup) -> bool:
         key = (state.number, group)
         found = self._admits.get(key)
         if found is None:
@@ -279,7 +279,7 @@ class Tallies:
         return found
 
 
-def level(held: NDArray[np.int64], most: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def distribute_evenly(held: NDArray[np.int64], most: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """
     Return how many of `count` pods each place gets.
 

@@ -60,12 +60,12 @@ if TYPE_CHECKING:
 
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.encode.offerings import Bits
-    from karpenter.core.scheduling.encode.preferences import Wish
-    from karpenter.core.scheduling.pack.scheduler import Run
+    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.scheduler import Scheduler
     from karpenter.core.scheduling.price.market import Market
 
 
-def cells(
+def size_classes(
     sizes: NDArray[np.float64], counts: NDArray[np.float64], kinds: Sequence[Hashable], most: int
 ) -> list[NDArray[np.int64]]:
     """
@@ -161,7 +161,7 @@ def _sample(market: Market) -> Market:
         return market
     users = [column.tobytes() for column in market.fits.T]
     kinds: list[bytes] = users if len(set(users)) <= _KINDS else [b""] * len(users)
-    alike = cells(market.want, market.count, kinds, _ITEMS)
+    alike = size_classes(market.want, market.count, kinds, _ITEMS)
     largest = np.array([each[int(market.want[each].sum(axis=1).argmax())] for each in alike], np.int64)
     count = np.array([market.count[each].sum() for each in alike])
     total = np.array([market.count[each] @ market.want[each] for each in alike])
@@ -285,7 +285,7 @@ _CHUNK: Final = 512
 _SAFETY: Final = 1e-9
 
 
-class Values(msgspec.Struct, frozen=True):
+class DualValues(msgspec.Struct, frozen=True):
     """What a unit of each resource is worth on each machine, and what follows."""
 
     unit: NDArray[np.float64]
@@ -298,7 +298,7 @@ class Values(msgspec.Struct, frozen=True):
     method: str
 
 
-def values(market: Market, free: NDArray[np.float64] | None = None) -> Values:
+def dual_values(market: Market, free: NDArray[np.float64] | None = None) -> DualValues:
     """
     Return values that prove a lower bound for serving the whole demand.
 
@@ -312,11 +312,11 @@ def values(market: Market, free: NDArray[np.float64] | None = None) -> Values:
         found = _worth(market, solved, free, method)
         best = found if found.bound >= best.bound else best
     if free is None:
-        best = msgspec.structs.replace(best, bound=max(best.bound, _dearest_alone(market, best.pod)))
+        best = msgspec.structs.replace(best, bound=max(best.bound, _dearest_item_cost(market, best.pod)))
     return best
 
 
-def _dearest_alone(market: Market, pod: NDArray[np.float64]) -> float:
+def _dearest_item_cost(market: Market, pod: NDArray[np.float64]) -> float:
     """
     Return what the dearest item costs at least by itself, with whole pods on each machine.
 
@@ -324,7 +324,7 @@ def _dearest_alone(market: Market, pod: NDArray[np.float64]) -> float:
     those that cost most by their values are looked at.
     """
     items = np.argsort(-pod * market.count, kind="stable")[:_CHUNK]
-    each, whole = _own_kind(
+    each, whole = _cost_per_item(
         msgspec.structs.replace(
             market, want=market.want[items], cap=market.cap[items], fits=market.fits[:, items]
         )
@@ -333,13 +333,13 @@ def _dearest_alone(market: Market, pod: NDArray[np.float64]) -> float:
     return float(alone.max(initial=0.0)) * (1 - _SAFETY)
 
 
-def among_their_own(market: Market) -> NDArray[np.float64]:
+def cost_per_pod(market: Market) -> NDArray[np.float64]:
     """Return what one pod of each item costs on the best machine full of its equals; 0 if none fits."""
-    each, _ = _own_kind(market)
+    each, _ = _cost_per_item(market)
     return np.where(np.isfinite(each), each, 0.0)
 
 
-def _own_kind(market: Market) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _cost_per_item(market: Market) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the share of a machine per pod of each item, whole pods on each, and a whole machine's price."""
     each, whole = np.full(len(market.want), np.inf), np.full(len(market.want), np.inf)
     for start in range(0, len(each), _CHUNK):
@@ -356,7 +356,7 @@ def _own_kind(market: Market) -> tuple[NDArray[np.float64], NDArray[np.float64]]
 
 def _worth(
     market: Market, unit: NDArray[np.float64], free: NDArray[np.float64] | None, method: str
-) -> Values:
+) -> DualValues:
     """Return the bound that some values prove, after making sure that they are allowed."""
     unit = np.maximum(unit, 0.0)
     spent = (unit * market.room).sum(axis=1)
@@ -370,7 +370,7 @@ def _worth(
     bound = float(market.count @ pod)
     if free is not None and bound > 0:
         bound, pod = _with_free_room(market, pod, free)
-    return Values(unit, pod, max(0.0, bound * (1 - _SAFETY)), method)
+    return DualValues(unit, pod, max(0.0, bound * (1 - _SAFETY)), method)
 
 
 def _with_free_room(
@@ -434,7 +434,7 @@ _MASKS: Final = 63
 """Sets of offerings that are told apart; which machines beat which is asked for each."""
 
 
-def lower_bound(run: Run, left: Mapping[int, int]) -> tuple[float, str]:
+def lower_bound(run: Scheduler, left: Mapping[int, int]) -> tuple[float, str]:
     """Return the bound for the pods that a run has placed, and how it was proved."""
     demand: Counter[Item] = Counter()
     for each in run.encoded.classes:
@@ -445,7 +445,7 @@ def lower_bound(run: Run, left: Mapping[int, int]) -> tuple[float, str]:
     proof = run.encoded.proved.get(frozenset(demand.items())) if not run.nodes.count else None
     if proof is None:
         found = market(list(demand), list(demand.values()), run.templates)
-        proof = values(found, _free(run) if run.nodes.count else None)
+        proof = dual_values(found, _free(run) if run.nodes.count else None)
     return proof.bound, proof.method
 
 
@@ -469,13 +469,13 @@ def _with_few_masks(demand: Counter[Item]) -> Counter[Item]:
     return found
 
 
-def item_of(run: Run, wishes: Sequence[Wish]) -> Item:
+def item_of(run: Scheduler, wishes: Sequence[PodData]) -> Item:
     """Return the pods of a class as the market sees them."""
     bits = tuple(_usable(run, wishes, template) for template in run.templates)
     return Item(wishes[0].of.want, bits)
 
 
-def _usable(run: Run, wishes: Sequence[Wish], template: Template) -> Bits:
+def _usable(run: Scheduler, wishes: Sequence[PodData], template: Template) -> Bits:
     """Return the offerings that some reading can use; each alternative of a node affinity is in another."""
     base, bits = run.base(template), 0
     if not wishes[-1].tolerates(template):  # the last reading tolerates the most
@@ -487,7 +487,7 @@ def _usable(run: Run, wishes: Sequence[Wish], template: Template) -> Bits:
     return bits
 
 
-def _free(run: Run) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _free(run: Scheduler) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return all room on existing nodes before anything was placed."""
     axis = run.encoded.axis
     return np.array(
@@ -499,10 +499,10 @@ _FEW: Final = 24
 """Machines that pods are settled on; only those that none of them fits get others."""
 
 
-def settled(items: Sequence[Item], counts: Sequence[float], template: Template) -> list[Item]:
+def with_one_offering(items: Sequence[Item], counts: Sequence[float], template: Template) -> list[Item]:
     """Return the items, each with one offering that it may use instead of many."""
     demand = market(items, counts, [template])
-    found = values(demand)
+    found = dual_values(demand)
     best, spent = _best(demand.want, demand.fits, found.unit, np.arange(len(demand.price)))
     money = np.bincount(best, weights=spent * demand.count, minlength=len(demand.price))
     few = np.sort(np.argsort(-money, kind="stable")[:_FEW])

@@ -22,17 +22,17 @@ from numpy.typing import NDArray
 from karpenter.core.scheduling.encode.offerings import packed
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.price.bound import Values
+    from karpenter.core.scheduling.price.bound import DualValues
     from karpenter.core.scheduling.price.market import Market
 
 _WORTH_A_LOOK: Final = 1.06
 """Machines whose price is within this factor of the best value they could hold."""
 
 _AT_LEAST: Final = 8
-_BITE: Final = 0.6
+_FILL_SHARE: Final = 0.6
 """How much of what would still fit is added at once."""
 
-_CAUTION: Final = 0.85
+_BUY_SHARE: Final = 0.85
 """How much of a demand is bought in one go of the same machine."""
 
 _STEPS: Final = 600
@@ -51,14 +51,14 @@ _SHAPES: Final = 12
 _ITEMS: Final = 128
 """Items that are considered for one machine, those with the most value left first."""
 
-_PATIENCE: Final = 15
+_MAX_FAILURES: Final = 15
 """Rounds without success after which improving ends."""
 
 _LOADS: Final = 512
 """Loads for which a machine is chosen at once."""
 
 
-class Taste(NamedTuple):
+class FillRule(NamedTuple):
     """How the next pod for a machine is picked."""
 
     eagerness: float
@@ -68,10 +68,10 @@ class Taste(NamedTuple):
     """How much a resource counts by what all pods need of it, rather than by what it is worth."""
 
 
-_TASTES: Final = (Taste(1.0, 0.6), Taste(0.0, 1.0), Taste(0.5, 0.6))
+_FILL_RULES: Final = (FillRule(1.0, 0.6), FillRule(0.0, 1.0), FillRule(0.5, 0.6))
 
 
-class Packed(msgspec.Struct, frozen=True):
+class Packing(msgspec.Struct, frozen=True):
     """A set of machines: what each holds, and which it is."""
 
     holds: NDArray[np.float64]
@@ -86,23 +86,23 @@ class Packed(msgspec.Struct, frozen=True):
         return float(self.price.sum())
 
 
-def pack_by_price(market: Market, values: Values, *, rounds: int, seed: int) -> Packed:
+def pack_by_price(market: Market, values: DualValues, *, rounds: int, seed: int) -> Packing:
     """Return machines for the whole demand, every item of which some machine must fit."""
     packer = _Packer(market, values)
-    tried = [packer.priced(packer.cover(market.count, values.pod, taste)) for taste in _TASTES]
+    tried = [packer.priced(packer.cover(market.count, values.pod, taste)) for taste in _FILL_RULES]
     found = min(tried, key=lambda each: each.cost)
     return packer.improve(found, rounds=rounds, rng=np.random.default_rng(seed))
 
 
 class _Packer:
-    def __init__(self, market: Market, values: Values) -> None:
+    def __init__(self, market: Market, values: DualValues) -> None:
         self._market = market
         self._values = values
         worth = _shares(values.unit * market.room)
         with np.errstate(divide="ignore", invalid="ignore"):
             need = _shares(np.where(market.room > 0, (market.count @ market.want)[None] / market.room, 0.0))
         self._weight = {
-            taste: np.maximum((1 - taste.need) * worth + taste.need * need, _FLOOR) for taste in _TASTES
+            taste: np.maximum((1 - taste.need) * worth + taste.need * need, _FLOOR) for taste in _FILL_RULES
         }
         alike = np.column_stack([market.room, market.price])
         self._shape = np.unique(alike, axis=0, return_inverse=True)[1].reshape(-1)
@@ -138,7 +138,7 @@ class _Packer:
         return machines[first[np.argsort(self._ratio[machines[first]], kind="stable")][:_SHAPES]]
 
     def cover(
-        self, demand: NDArray[np.float64], worth: NDArray[np.float64], taste: Taste
+        self, demand: NDArray[np.float64], worth: NDArray[np.float64], taste: FillRule
     ) -> NDArray[np.float64]:
         """Return what machines hold that together serve `demand`."""
         left = demand.copy()
@@ -161,7 +161,7 @@ class _Packer:
             held = holds > 0
             times = max(1, int((left[held] // holds[held]).min()))
             if times > 3:  # noqa: PLR2004  small lots are bought whole
-                times = int(times * _CAUTION)
+                times = int(times * _BUY_SHARE)
             left -= times * holds
             bought.append(np.repeat(holds[None], times, axis=0))
         return np.concatenate(bought)
@@ -172,7 +172,7 @@ class _Packer:
         worth: NDArray[np.float64],
         active: NDArray[np.int64],
         machines: NDArray[np.int64],
-        taste: Taste,
+        taste: FillRule,
     ) -> NDArray[np.float64]:
         """Return what the filled machine with the best value holds; nothing when none takes anything."""
         filled = self._fill(left, worth, active, machines, taste)
@@ -194,7 +194,7 @@ class _Packer:
         worth: NDArray[np.float64],
         active: NDArray[np.int64],
         machines: NDArray[np.int64],
-        taste: Taste,
+        taste: FillRule,
     ) -> NDArray[np.float64]:
         """Fill one of each machine; return ``held[machine, item]``."""
         market = self._market
@@ -229,7 +229,7 @@ class _Packer:
                 break
             some, item = rows[going], choice[going]
             fit = most[some, item]
-            bite = np.minimum(np.maximum(1.0, np.floor(fit * _BITE)), fit)
+            bite = np.minimum(np.maximum(1.0, np.floor(fit * _FILL_SHARE)), fit)
             held[some, item] += bite
             open_[some, item] -= bite
             spare[:, some, 0] -= bite * want[item].T
@@ -250,32 +250,32 @@ class _Packer:
             which[some] = self._by_price[fine.argmax(axis=1)]
         return self._market.price[which], which
 
-    def priced(self, holds: NDArray[np.float64]) -> Packed:
+    def priced(self, holds: NDArray[np.float64]) -> Packing:
         """Return loads with the cheapest machine for each."""
         price, which = self._cheapest(holds @ self._market.want, holds > 0)
-        return Packed(holds, which, price)
+        return Packing(holds, which, price)
 
-    def improve(self, found: Packed, *, rounds: int, rng: np.random.Generator) -> Packed:
+    def improve(self, found: Packing, *, rounds: int, rng: np.random.Generator) -> Packing:
         """Take wasteful machines apart and pack them anew, as long as that saves."""
         worth = self._values.pod
         failures = 0
         for _ in range(rounds):
-            if failures == _PATIENCE or len(found.price) < 2:  # noqa: PLR2004  one machine cannot be rearranged
+            if failures == _MAX_FAILURES or len(found.price) < 2:  # noqa: PLR2004  one machine cannot be rearranged
                 break
             failures += 1
             waste = found.price - found.holds @ worth
             size = int(rng.integers(2, min(8, len(found.price) + 1)))
-            if rng.random() < _CAUTION:
+            if rng.random() < _BUY_SHARE:
                 some = np.argsort(-waste * rng.uniform(0.1, 1, len(waste)), kind="stable")[:size]
             else:
                 some = rng.choice(len(waste), size, replace=False)
             demand = found.holds[some].sum(axis=0)
-            taste = _TASTES[int(rng.integers(len(_TASTES)))]
+            taste = _FILL_RULES[int(rng.integers(len(_FILL_RULES)))]
             again = self.priced(self.cover(demand, worth * rng.uniform(0.85, 1.15, len(worth)), taste))
             if again.cost < float(found.price[some].sum()) - 1e-9:
                 failures = 0
                 rest = np.delete(np.arange(len(found.price)), some)
-                found = Packed(
+                found = Packing(
                     np.concatenate([found.holds[rest], again.holds]),
                     np.concatenate([found.machine[rest], again.machine]),
                     np.concatenate([found.price[rest], again.price]),

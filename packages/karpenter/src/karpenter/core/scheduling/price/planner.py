@@ -24,9 +24,9 @@ import numpy as np
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.decode import hourly
 from karpenter.core.scheduling.pack import greedy
-from karpenter.core.scheduling.pack.scheduler import Opening, Run
-from karpenter.core.scheduling.pack.topologygroup import Kind
-from karpenter.core.scheduling.price.bound import cells, settled, values
+from karpenter.core.scheduling.pack.scheduler import NewClaim, Scheduler
+from karpenter.core.scheduling.pack.topologygroup import TopologyType
+from karpenter.core.scheduling.price.bound import dual_values, size_classes, with_one_offering
 from karpenter.core.scheduling.price.market import Item, market
 from karpenter.core.scheduling.price.patterns import pack_by_price
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.encode.preferences import Wish
-    from karpenter.core.scheduling.pack.nodeclaim import State
+    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.nodeclaim import ClaimState
     from karpenter.core.scheduling.price.market import Market
-    from karpenter.core.scheduling.price.patterns import Packed
+    from karpenter.core.scheduling.price.patterns import Packing
 
 
-Part = tuple["Wish", Requirements]
+Part = tuple["PodData", Requirements]
 """Pods of one reading, pinned to the domains that the greedy run gave them."""
 
 
@@ -51,7 +51,7 @@ def counted(rows: Iterable[Sequence[Part]], parts: Counter[Part]) -> NDArray[np.
     return np.array([sum(parts[part] for part in row) for row in rows], np.float64)
 
 
-class Stock:
+class UnplacedPods:
     """The pods behind each item that have no place yet."""
 
     def __init__(self, items: Sequence[Sequence[Part]], parts: Counter[Part]) -> None:
@@ -91,16 +91,16 @@ class Stock:
         return found
 
 
-class Realiser:
+class ClaimOpener:
     """Opens the machines of a packing in a run."""
 
-    def __init__(self, run: Run, template: Template, demand: Market, stock: Stock) -> None:
+    def __init__(self, run: Scheduler, template: Template, demand: Market, stock: UnplacedPods) -> None:
         self._run = run
         self._template = template
         self._demand = demand
         self._stock = stock
 
-    def realise(self, packed: Packed, worth: NDArray[np.float64]) -> Counter[int]:
+    def realise(self, packed: Packing, worth: NDArray[np.float64]) -> Counter[int]:
         """
         Open the machines, dearest first; return the pods that could not be put on them, by class number.
 
@@ -112,7 +112,7 @@ class Realiser:
                 self._fill_up(claim, state, int(packed.machine[machine]), worth)
         return self._stock.rest()
 
-    def _load(self, holds: NDArray[np.float64]) -> tuple[int | None, State]:
+    def _load(self, holds: NDArray[np.float64]) -> tuple[int | None, ClaimState]:
         """Open a machine with what it was planned to hold, the largest pods first."""
         load = [
             (item, part, count)
@@ -127,21 +127,21 @@ class Realiser:
         return claim, state
 
     def _put(
-        self, claim: int | None, state: State, item: int, part: Part, count: int
-    ) -> tuple[int | None, State]:
+        self, claim: int | None, state: ClaimState, item: int, part: Part, count: int
+    ) -> tuple[int | None, ClaimState]:
         run, (wish, pins) = self._run, part
         taken = 0
         reached = _reach(run, state, wish, pins)
         if reached is not None:
             if claim is None and run.may_open(self._template) and run.starts(reached, wish.of.want):
-                claim = run.open(Opening(reached))
+                claim = run.open(NewClaim(reached))
             if claim is not None:
                 taken = run.fill(wish, claim, reached, count)
         if taken < count:
             self._stock.put_back(item, part, count - taken)
         return claim, reached if reached is not None and taken else state
 
-    def _fill_up(self, claim: int, state: State, machine: int, worth: NDArray[np.float64]) -> None:
+    def _fill_up(self, claim: int, state: ClaimState, machine: int, worth: NDArray[np.float64]) -> None:
         """Put more pods on a claim, as long as it stays the machine that was planned."""
         demand, stock = self._demand, self._stock
         open_ = demand.fits[machine].copy()
@@ -159,7 +159,7 @@ class Realiser:
             open_[item] = stock.count[item] < before
 
 
-def _reach(run: Run, state: State, wish: Wish, pins: Requirements) -> State | None:
+def _reach(run: Scheduler, state: ClaimState, wish: PodData, pins: Requirements) -> ClaimState | None:
     reached = run.states.step(state, wish.requirements)
     return run.states.step(reached, pins) if reached is not None and len(pins) else reached
 
@@ -180,13 +180,13 @@ _TOO_MANY: Final = 300
 _WORTH_IT: Final = 1e-6
 
 
-def cheaper(first: Run) -> Run:
+def cheaper(first: Scheduler) -> Scheduler:
     """Return a run that costs no more than `first` and places no fewer pods; `first` if there is none."""
     best, lowest = first, hourly(first)
     movable = _movable(first)
     if not movable:
         return best
-    candidate = Run(first.encoded)
+    candidate = Scheduler(first.encoded)
     candidate.reservations.strict = first.reservations.strict
     if not _replay(first, candidate, frozenset(movable)):
         return best
@@ -203,7 +203,7 @@ def cheaper(first: Run) -> Run:
     return best
 
 
-def _movable(run: Run) -> list[int]:
+def _movable(run: Scheduler) -> list[int]:
     """Return the claims whose pods can be rearranged without changing any count that matters."""
     moves = _moves_by_claim(run)
     return [
@@ -211,7 +211,7 @@ def _movable(run: Run) -> list[int]:
     ]
 
 
-def _is_movable(run: Run, claim: int, wishes: list[Wish]) -> bool:
+def _is_movable(run: Scheduler, claim: int, wishes: list[PodData]) -> bool:
     state = run.claims.states[claim]
     if state.template.min_values or state.template.reserves:
         return False
@@ -219,39 +219,39 @@ def _is_movable(run: Run, claim: int, wishes: list[Wish]) -> bool:
         if wish.of.ports or wish.volumes or wish.of.devices:
             return False
         for asked in wish.demands.hosts:
-            if asked.group.kind is Kind.NEAR:
+            if asked.group.kind is TopologyType.NEAR:
                 return False
-        for key in entangled(run, wish):
+        for key in topology_keys(run, wish):
             domains = state.domains(key)
             if domains is None or len(domains) != 1:
                 return False
     return True
 
 
-def entangled(run: Run, wish: Wish) -> set[str]:
+def topology_keys(run: Scheduler, wish: PodData) -> set[str]:
     """Return the topology keys on which these pods limit, or count for, somebody."""
     keys = {asked.group.key for asked in wish.demands.domains}
     return keys | {group.key for group in run.counting(wish) if not group.by_host}
 
 
-def _moves_by_claim(run: Run) -> dict[int, list[tuple[Wish, int]]]:
-    found: dict[int, list[tuple[Wish, int]]] = defaultdict(list)
+def _moves_by_claim(run: Scheduler) -> dict[int, list[tuple[PodData, int]]]:
+    found: dict[int, list[tuple[PodData, int]]] = defaultdict(list)
     for move in run.moves:
         if move.bin >= run.nodes.count:
             found[move.bin - run.nodes.count].append((move.wish, move.many))
     return found
 
 
-def _twin(run: Run, wish: Wish) -> Wish:
+def _same_pod_data(run: Scheduler, wish: PodData) -> PodData:
     """Return the same reading of the same class in another run."""
     return next(each for each in run.wishes[wish.of.number] if each.rung is wish.rung)
 
 
-def _replay(first: Run, second: Run, dissolved: frozenset[int]) -> bool:
+def _replay(first: Scheduler, second: Scheduler, dissolved: frozenset[int]) -> bool:
     """Repeat every move that is not to be rearranged; False when limits no longer allow one of them."""
     twins: dict[int, int] = {}
     for move in first.moves:
-        wish = _twin(second, move.wish)
+        wish = _same_pod_data(second, move.wish)
         if move.bin < first.nodes.count:
             if not second.has_devices(wish, move.bin):
                 return False
@@ -262,7 +262,7 @@ def _replay(first: Run, second: Run, dissolved: frozenset[int]) -> bool:
             continue
         state = _same_state(first, second, claim)
         if claim not in twins:
-            opening = Opening(state, first.least.get(claim, {}), relaxed=claim in first.relaxed)
+            opening = NewClaim(state, first.least.get(claim, {}), relaxed=claim in first.relaxed)
             twins[claim] = second.open(opening)
         twin = twins[claim]
         if not second.holds(twin, state, second.claims.total(twin, wish.of.want, move.many)):
@@ -273,12 +273,12 @@ def _replay(first: Run, second: Run, dissolved: frozenset[int]) -> bool:
     return True
 
 
-def _same_state(first: Run, second: Run, claim: int) -> State:
+def _same_state(first: Scheduler, second: Scheduler, claim: int) -> ClaimState:
     state = first.claims.states[claim]
     return second.states.of(state.template, state.requirements, state.bits)
 
 
-def _demand(first: Run, second: Run, movable: list[int]) -> dict[Template, Counter[Part]]:
+def _demand(first: Scheduler, second: Scheduler, movable: list[int]) -> dict[Template, Counter[Part]]:
     """Return the pods to rearrange, by template, each pinned as it was, in words of the second run."""
     moves = _moves_by_claim(first)
     found: dict[Template, Counter[Part]] = {}
@@ -287,15 +287,15 @@ def _demand(first: Run, second: Run, movable: list[int]) -> dict[Template, Count
         parts = found.setdefault(state.template, Counter())
         for wish, count in moves[claim]:
             pins = NOTHING_REQUIRED
-            for key in sorted(entangled(first, wish)):
+            for key in sorted(topology_keys(first, wish)):
                 domains = state.domains(key)
                 assert domains is not None
                 pins = pins.intersect(Requirements.only(key, domains))
-            parts[_twin(second, wish), pins] += count
+            parts[_same_pod_data(second, wish), pins] += count
     return found
 
 
-def _pack(run: Run, template: Template, parts: Counter[Part]) -> Counter[int]:
+def _pack(run: Scheduler, template: Template, parts: Counter[Part]) -> Counter[int]:
     """Pack the demand of one template by price; return what was left, by class number."""
     exact: dict[Item, list[Part]] = defaultdict(list)
     base, most = run.base(template), max(parts.values())
@@ -308,17 +308,17 @@ def _pack(run: Run, template: Template, parts: Counter[Part]) -> Counter[int]:
         cap = wish.host_cap(run.nodes.count + run.claims.count)
         item = Item(wish.of.want, (state.bits,), 0 if cap > most else cap)
         exact[item].append(part)
-    grouped = _coarse(_settled(exact, parts, template), parts)
+    grouped = _coarse(_with_few_choices(exact, parts, template), parts)
     if len(grouped) > _TOO_MANY:
         return _everything(parts)
     items, options = list(grouped), run.problem.options
-    stock = Stock([grouped[item] for item in items], parts)
+    stock = UnplacedPods([grouped[item] for item in items], parts)
     demand = market(items, stock.count.tolist(), [template])
-    found = values(demand)
+    found = dual_values(demand)
     counts = map(int, stock.count.tolist())
     run.encoded.proved[frozenset(zip(items, counts, strict=True))] = found
     packed = pack_by_price(demand, found, rounds=options.effort, seed=options.seed)
-    return Realiser(run, template, demand, stock).realise(packed, found.pod)
+    return ClaimOpener(run, template, demand, stock).realise(packed, found.pod)
 
 
 def _everything(parts: Counter[Part]) -> Counter[int]:
@@ -329,7 +329,7 @@ def _everything(parts: Counter[Part]) -> Counter[int]:
     return found
 
 
-def _settled(
+def _with_few_choices(
     grouped: dict[Item, list[Part]], parts: Counter[Part], template: Template
 ) -> dict[Item, list[Part]]:
     """Return items of few kinds, where there are too many to be packed together."""
@@ -338,7 +338,7 @@ def _settled(
     items = list(grouped)
     found: dict[Item, list[Part]] = defaultdict(list)
     for item, alike in zip(
-        settled(items, counted(grouped.values(), parts).tolist(), template), items, strict=True
+        with_one_offering(items, counted(grouped.values(), parts).tolist(), template), items, strict=True
     ):
         found[item] += grouped[alike]
     return found
@@ -352,7 +352,7 @@ def _coarse(grouped: dict[Item, list[Part]], parts: Counter[Part]) -> dict[Item,
     counts = counted(grouped.values(), parts)
     sizes = np.array([item.want for item in items], np.float64)
     found: dict[Item, list[Part]] = {}
-    for cell in cells(sizes, counts, [(item.bits, item.cap) for item in items], _MOST_ITEMS):
+    for cell in size_classes(sizes, counts, [(item.bits, item.cap) for item in items], _MOST_ITEMS):
         alike = [items[position] for position in cell.tolist()]
         want = tuple(map(max, zip(*(item.want for item in alike), strict=True)))
         found[Item(want, alike[0].bits, alike[0].cap)] = [part for item in alike for part in grouped[item]]
