@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from karpenter.cloud.aws.policy import Place, policies
+from karpenter.cloud.aws.policy import PolicyScope, policies
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "iam.md"
 HEADING = "| policy | statement | allows |\n|---|---|---|\n"
@@ -11,7 +11,7 @@ HEADING = "| policy | statement | allows |\n|---|---|---|\n"
 def rows() -> str:
     """Return the table of statements, as the page has it."""
     lines = []
-    place = Place(cluster="<cluster>", region="<region>", account="<account>")
+    place = PolicyScope(cluster="<cluster>", region="<region>", account="<account>")
     for name, document in policies(place).items():
         for statement in document["Statement"]:
             said = statement["Action"]

@@ -22,7 +22,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
-from karpenter.cloud.cloudprovider import Surroundings
+from karpenter.cloud.cloudprovider import ProviderContext
 from karpenter.kube.target import untyped
 from karpenter.operator.cluster_objects import Objects
 from karpenter.operator.operator import Operator, Parts
@@ -77,7 +77,7 @@ class AwsWorld:
             )
         )
         client = self.cluster.connect("karpenter")
-        around = Surroundings(
+        around = ProviderContext(
             clock=self.clock,
             chance=Random(7),  # noqa: S311  a simulation's dice
             cluster=self.site.cluster,

@@ -13,7 +13,7 @@ from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, parse_catalog
 from karpenter.cloud.catalogs.kwok_render import render_json
 
 if TYPE_CHECKING:
-    from karpenter.cloud.catalogs.kwok_format import Problem
+    from karpenter.cloud.catalogs.kwok_format import CatalogProblem
 
 words = st.from_regex(r"[a-z][a-z0-9]{0,5}([-.][a-z0-9]{1,4})?", fullmatch=True)
 prices = st.floats(0, 1000, allow_nan=False)
@@ -115,7 +115,7 @@ def damaged(draw: st.DrawFn) -> object:
         at = at[key]
 
 
-def refusals(entries: object) -> tuple[Problem, ...]:
+def refusals(entries: object) -> tuple[CatalogProblem, ...]:
     """Return the problems of a catalogue; none if it has types to offer."""
     try:
         assert parse_catalog(json.dumps(entries), file="c.json").types

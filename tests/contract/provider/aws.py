@@ -19,10 +19,10 @@ from karpenter.api.ec2nodeclass_status import SecurityGroup
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeClassReference
 from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, PoolTemplateSpec
-from karpenter.cloud.aws.interruption.controller import Roster
+from karpenter.cloud.aws.interruption.controller import InstanceClaims
 from karpenter.cloud.aws.operator import Assembled, assemble
 from karpenter.cloud.aws.options import read_settings
-from karpenter.cloud.aws.sdk import Aws, Clients
+from karpenter.cloud.aws.sdk import AwsApi, AwsClients
 from karpenter.cloud.cloudprovider import CloudProvider, Machine
 from karpenter.cloud.offerings import OfferingName
 from karpenter.core.state.view import ClusterView
@@ -40,7 +40,7 @@ NUMBERS = count(1)
 
 
 @cache
-def account() -> tuple[Account, Clients]:
+def account() -> tuple[Account, AwsClients]:
     """Return the account that all laboratories are in, each with clusters of its own, and its clients."""
     made = embedded().account(types=TYPES)
     return made, clients_for(embedded(), made)
@@ -54,7 +54,7 @@ class AwsLaboratory:
         self._account.restock()
         self._account.now = VirtualClock().now
         self._number = next(NUMBERS)
-        self._open: list[Aws] = []
+        self._open: list[AwsApi] = []
         self.objects = ObjectsInMemory()
         self.clock = VirtualClock()
         self.node_class = "default"
@@ -94,7 +94,7 @@ class AwsLaboratory:
         return estate
 
     async def _begin(self, whose: str) -> Assembled:
-        aws = Aws(self.clients)
+        aws = AwsApi(self.clients)
         self._open.append(aws)
         given = {
             "CLUSTER_ENDPOINT": "https://ours",
@@ -111,7 +111,7 @@ class AwsLaboratory:
             long_poll=0,
         )
         # The operator would hand over what it knows, along with duties that nobody does here.
-        made.provider._roster = Roster(self._view)
+        made.provider._roster = InstanceClaims(self._view)
         await made.shop.refresh()
         await made.prices.refresh_spot(self.clock.now())
         return made

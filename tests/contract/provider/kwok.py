@@ -11,7 +11,7 @@ from karpenter.api.nodeclaim import NodeClassReference
 from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, PoolTemplateSpec
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.cloudprovider import CloudProvider, Machine
-from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider, LoseAnswer
+from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider, LoseResponse
 from karpenter.cloud.offerings import OfferingName
 from karpenter_local.virtual import VirtualClock
 
@@ -79,7 +79,7 @@ class KwokLaboratory:
 
     async def lose_next_answer(self) -> None:
         """Lose the answer of the next launch."""
-        self.cloud.control.next("launch", LoseAnswer())
+        self.cloud.control.next("launch", LoseResponse())
 
     async def drift(self, machine: Machine) -> str:
         """Let a machine drift."""

@@ -1,7 +1,7 @@
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, ZONE
-from karpenter.cloud.offerings import OfferingName, SoldOut, without
+from karpenter.cloud.offerings import InsufficientCapacityCache, OfferingName, mark_unavailable
 from karpenter.core.model.catalog import Catalog
 from karpenter_local.testing.builders import instance_type, offering
 
@@ -35,7 +35,7 @@ CATALOG = Catalog(
 )
 def test_without(sold_out: set[OfferingName], zones: set[str], kinds: set[str]) -> None:
     """What is sold out is marked, and the labels of its type say only what can still be bought."""
-    marked = without(CATALOG, frozenset(sold_out)).by_name["small"]
+    marked = mark_unavailable(CATALOG, frozenset(sold_out)).by_name["small"]
 
     assert {OfferingName.of(marked, each) for each in marked.offerings if not each.available} == sold_out
     assert marked.requirements[ZONE].values == zones
@@ -44,16 +44,16 @@ def test_without(sold_out: set[OfferingName], zones: set[str], kinds: set[str]) 
 
 def test_others_are_not_touched() -> None:
     """Types of which everything is left stay the same objects, and a catalogue without marks is the same."""
-    marked = without(CATALOG, frozenset({SPOT_1}))
+    marked = mark_unavailable(CATALOG, frozenset({SPOT_1}))
 
     assert marked.by_name["large"] is CATALOG.by_name["large"]
-    assert without(CATALOG, frozenset()) is CATALOG
+    assert mark_unavailable(CATALOG, frozenset()) is CATALOG
 
 
 def test_memory_fades() -> None:
     """An offering is skipped for so long after it failed last, and then tried again."""
     now = 0.0
-    memory = SoldOut(monotonic=lambda: now, remembered=180.0)
+    memory = InsufficientCapacityCache(monotonic=lambda: now, remembered=180.0)
     seen = [memory.now()]
     memory.remember([SPOT_1, SPOT_2])
     now = 100.0

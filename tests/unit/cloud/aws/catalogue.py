@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from karpenter.api.ec2nodeclass import BlockDevice, BlockDeviceMapping, NetworkInterface
-from karpenter.cloud.aws.instancetype.instancetype import SoldType, Traits
+from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo, Traits
 from karpenter.cloud.aws.kubelet.expressions import KubeletSubset
 from karpenter.cloud.catalogs.ec2.data import load_data
 
@@ -15,17 +15,17 @@ STRATEGIES = frozenset({"cluster", "partition", "spread"})
 
 
 @cache
-def every_type() -> dict[str, SoldType]:
+def every_type() -> dict[str, InstanceTypeInfo]:
     """Return every type."""
     return {
-        facts.name: SoldType(
+        facts.name: InstanceTypeInfo(
             facts=facts, cards={0: facts.interfaces}, storage_gb=facts.nvme_gb, strategies=STRATEGIES
         )
         for facts in load_data().types
     }
 
 
-def sold(name: str) -> SoldType:
+def sold(name: str) -> InstanceTypeInfo:
     """Return a type."""
     return every_type()[name]
 

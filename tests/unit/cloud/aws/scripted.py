@@ -11,8 +11,8 @@ from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.api.node import Node, NodeSpec, NodeStatus
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus
 from karpenter.api.nodepool import NodePool
-from karpenter.cloud.aws.metrics import METRICS, Meters
-from karpenter.cloud.aws.sdk import Answer, Aws
+from karpenter.cloud.aws.metrics import METRICS, ProviderMetrics
+from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
 from karpenter.core.state.view import ClusterView
 from karpenter.telemetry.metrics import Metrics
 from karpenter_local.virtual import VirtualClock, run_virtual
@@ -22,10 +22,10 @@ T = TypeVar("T")
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 ZONE = "us-west-2a"
 
-Script = Answer | Exception | Callable[[Mapping[str, Any]], Answer]
+Script = ApiResponse | Exception | Callable[[Mapping[str, Any]], ApiResponse]
 
 
-class ScriptedAws(Aws):
+class ScriptedAws(AwsApi):
     """Answers each operation with what a table says, and remembers what it was asked."""
 
     def __init__(self, answers: Mapping[str, Script | list[Script]] | None = None) -> None:
@@ -34,7 +34,7 @@ class ScriptedAws(Aws):
         self.answers = dict(answers or {})
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
-    async def ask(self, service: str, operation: str, /, **parameters: Any) -> Answer:
+    async def ask(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
         """Answer; a list holds one answer for each call, and the last one stays."""
         del service
         self.calls.append((operation, parameters))
@@ -45,7 +45,7 @@ class ScriptedAws(Aws):
             raise script
         return script(parameters) if callable(script) else script
 
-    async def listen(self, service: str, operation: str, /, **parameters: Any) -> Answer:
+    async def listen(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
         """Answer, as always."""
         return await self.ask(service, operation, **parameters)
 
@@ -58,9 +58,9 @@ class ScriptedAws(Aws):
         return Counter(name for name, _ in self.calls)
 
 
-def instrumented(clock: VirtualClock) -> tuple[Meters, Metrics]:
+def instrumented(clock: VirtualClock) -> tuple[ProviderMetrics, Metrics]:
     """Return meters, and the instruments behind them."""
-    metrics, meters = Metrics(clock=clock, also=METRICS), Meters()
+    metrics, meters = Metrics(clock=clock, also=METRICS), ProviderMetrics()
     meters.use(metrics)
     return meters, metrics
 

@@ -8,11 +8,11 @@ import pytest
 
 from karpenter.api.ec2nodeclass_status import Subnet
 from karpenter.api.nodepool import NodePool
-from karpenter.cloud.aws.arczonalshift import Shifts, ShiftWatch
-from karpenter.cloud.aws.cluster import Cluster
-from karpenter.cloud.aws.instance.instance import Instances
+from karpenter.cloud.aws.arczonalshift import ZonalShiftController, ZonalShiftProvider
+from karpenter.cloud.aws.cluster import EksCluster
+from karpenter.cloud.aws.instance.instance import InstanceProvider
 from karpenter.cloud.aws.options import AwsSettings
-from karpenter.cloud.aws.unavailableofferings import Unavailable
+from karpenter.cloud.aws.unavailableofferings import UnavailableOfferings
 from karpenter.cloud.errors import CloudUnreachable
 from karpenter.core.effects import Announce
 from karpenter_local.testing.cluster_objects import ObjectsInMemory
@@ -40,10 +40,10 @@ def scripted(*answers: list[dict[str, Any]]) -> ScriptedAws:
     return ScriptedAws({"DescribeCluster": {"cluster": {"arn": ARN}}, "GetManagedResource": told or {}})
 
 
-def shifts_of(aws: ScriptedAws, clock: VirtualClock) -> Shifts:
+def shifts_of(aws: ScriptedAws, clock: VirtualClock) -> ZonalShiftProvider:
     """Return what knows of shifts."""
-    cluster = Cluster(aws, AwsSettings(cluster="ours"), ObjectsInMemory(), monotonic=clock.monotonic)
-    return Shifts(aws, cluster, clock=clock)
+    cluster = EksCluster(aws, AwsSettings(cluster="ours"), ObjectsInMemory(), monotonic=clock.monotonic)
+    return ZonalShiftProvider(aws, cluster, clock=clock)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def announced(
 
     async def main(clock: VirtualClock) -> list[tuple[str, str]]:
         objects = ObjectsInMemory(*([simple_class(subnets=SUBNETS)] if classes else []))
-        watch = ShiftWatch(shifts=shifts_of(scripted(*answers), clock), objects=objects, view=seen(wanted))
+        watch = ZonalShiftController(shifts=shifts_of(scripted(*answers), clock), objects=objects, view=seen(wanted))
         found: list[tuple[str, str]] = []
         for _ in answers:
             step = await watch.look()
@@ -159,7 +159,7 @@ def test_machines_in_a_shifted_zone_are_left_alone() -> None:
         aws = scripted()
         aws.answers["DescribeInstances"] = instance()
         shifted: set[str] = set()
-        instances = Instances(
+        instances = InstanceProvider(
             aws,
             cluster="ours",
             clock=clock,
@@ -187,7 +187,7 @@ def test_machines_in_a_shifted_zone_stay_in_the_list() -> None:
         tags = {"karpenter.sh/nodepool": "a", "karpenter.k8s.aws/ec2nodeclass": "b"}
         aws.answers["DescribeInstances"] = [instance(tags=tags), {"Reservations": []}]
         shifted: set[str] = set()
-        instances = Instances(
+        instances = InstanceProvider(
             aws,
             cluster="ours",
             clock=clock,
@@ -206,7 +206,7 @@ def test_a_shift_is_part_of_what_cannot_be_had() -> None:
     """So that catalogues change with it."""
 
     async def main(clock: VirtualClock) -> frozenset[str]:
-        unavailable = Unavailable(monotonic=clock.monotonic, shifted=lambda: frozenset({"usw2-az1"}))
+        unavailable = UnavailableOfferings(monotonic=clock.monotonic, shifted=lambda: frozenset({"usw2-az1"}))
         return unavailable.now().zones
 
     assert virtually(main) == {"usw2-az1"}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.aws.batcher import Batch, Window
-from karpenter.cloud.aws.cache import Memory
+from karpenter.cloud.aws.batcher import RequestBatcher, Window
+from karpenter.cloud.aws.cache import TTLCache
 from karpenter_local.virtual import VirtualClock
 from tests.unit.cloud.aws.scripted import virtually
 
@@ -35,9 +35,9 @@ class Sender:
             raise ConnectionError("no answer")
         return [ValueError(each) if each == "bad" else each.upper() for each in questions]
 
-    def batch(self, **more: Any) -> Batch[str, str]:
+    def batch(self, **more: Any) -> RequestBatcher[str, str]:
         """Return what puts questions together."""
-        return Batch(WINDOW, self.send, measure=lambda *noted: self.measured.append(noted), **more)
+        return RequestBatcher(WINDOW, self.send, measure=lambda *noted: self.measured.append(noted), **more)
 
 
 def together(*times: tuple[float, str], takes: float = 0.0, **more: Any) -> tuple[list[Any], Sender]:
@@ -86,7 +86,7 @@ def test_a_window_is_not_open_for_ever() -> None:
 
     async def main(clock: VirtualClock) -> list[Any]:
         sender = Sender(clock)
-        batch: Batch[str, str] = Batch(window, sender.send)
+        batch: RequestBatcher[str, str] = RequestBatcher(window, sender.send)
 
         async def ask(number: int) -> None:
             await clock.sleep(number * 0.4)
@@ -184,7 +184,7 @@ class TestMemory:
         """Run work with a memory of ten seconds, and a finder that counts."""
 
         async def main(clock: VirtualClock) -> Any:
-            memory: Memory[str, int] = Memory(seconds=10.0, monotonic=clock.monotonic)
+            memory: TTLCache[str, int] = TTLCache(seconds=10.0, monotonic=clock.monotonic)
             found: list[int] = []
 
             async def find() -> int:
@@ -201,7 +201,7 @@ class TestMemory:
     def test_it_is_found_once(self) -> None:
         """And again when the time is over."""
 
-        async def work(memory: Memory[str, int], find: Any, clock: VirtualClock) -> list[int]:
+        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> list[int]:
             first = [await memory.get("a", find) for _ in range(2)]
             await clock.sleep(10.1)
             return [*first, await memory.get("a", find)]
@@ -211,7 +211,7 @@ class TestMemory:
     def test_those_who_ask_at_once_share_the_search(self) -> None:
         """It is looked for once."""
 
-        async def work(memory: Memory[str, int], find: Any, clock: VirtualClock) -> list[int]:
+        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> list[int]:
             del clock
             return list(await asyncio.gather(*(memory.get("a", find) for _ in range(5))))
 
@@ -220,7 +220,7 @@ class TestMemory:
     def test_whoever_gives_up_does_not_end_the_search(self) -> None:
         """The others still wait for it."""
 
-        async def work(memory: Memory[str, int], find: Any, clock: VirtualClock) -> int:
+        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> int:
             first = asyncio.ensure_future(memory.get("a", find))
             second = asyncio.ensure_future(memory.get("a", find))
             await clock.sleep(0.5)
@@ -232,7 +232,7 @@ class TestMemory:
     def test_what_cannot_be_found_is_looked_for_again(self) -> None:
         """An error is not remembered."""
 
-        async def work(memory: Memory[str, int], find: Any, clock: VirtualClock) -> int:
+        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> int:
             del clock
 
             async def fail() -> int:
@@ -248,7 +248,7 @@ class TestMemory:
     def test_it_can_be_looked_at_put_and_forgotten(self) -> None:
         """Without looking for anything."""
 
-        async def work(memory: Memory[str, int], find: Any, clock: VirtualClock) -> Any:
+        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> Any:
             del find
             memory.put("a", 1)
             memory.put("b", 2, seconds=100.0)

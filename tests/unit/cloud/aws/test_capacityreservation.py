@@ -7,8 +7,8 @@ import pytest
 
 from karpenter.api.ec2nodeclass import CapacityReservationSelectorTerm
 from karpenter.api.wire import convert
-from karpenter.cloud.aws.capacityreservation import Reservations, state_of
-from karpenter.cloud.aws.sdk import Aws
+from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider, state_of
+from karpenter.cloud.aws.sdk import AwsApi
 from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.cloud.aws.world import NOW, World
 
@@ -56,9 +56,9 @@ def in_it(world: World, work: Any) -> Any:
     """Run work with reservations."""
 
     async def main() -> Any:
-        aws = Aws(world.clients)
+        aws = AwsApi(world.clients)
         try:
-            return await work(Reservations(aws, clock=VirtualClock()))
+            return await work(CapacityReservationProvider(aws, clock=VirtualClock()))
         finally:
             aws.close()
 
@@ -136,7 +136,7 @@ def test_states(kind: str, end: Any, state: str) -> None:
 def test_counting(world: World) -> None:
     """What is left follows launches, ends and refusals until EC2 is asked again."""
 
-    async def main(reservations: Reservations) -> list[int]:
+    async def main(reservations: CapacityReservationProvider) -> list[int]:
         counts = [reservations.left("cr-1")]
         await reservations.find(terms({"id": "cr-1"}))
         counts.append(reservations.left("cr-1"))
@@ -155,7 +155,7 @@ def test_counting(world: World) -> None:
 def test_changes_are_counted(world: World) -> None:
     """Whoever computes from the counts can tell when they have changed, and when not."""
 
-    async def main(reservations: Reservations) -> list[int]:
+    async def main(reservations: CapacityReservationProvider) -> list[int]:
         await reservations.find(terms({"id": "cr-1"}))
         before = reservations.changes
         reservations.used_up("cr-1")

@@ -7,9 +7,12 @@ import pytest
 
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.cloud.aws.capacityreservation import Reservations
-from karpenter.cloud.aws.capacityreservation_controllers import Demotion, Expiry
-from karpenter.cloud.aws.instance.instance import Instances
+from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
+from karpenter.cloud.aws.capacityreservation_controllers import (
+    CapacityTypeController,
+    ReservationExpirationController,
+)
+from karpenter.cloud.aws.instance.instance import InstanceProvider
 from karpenter.cloud.aws.labels import RESERVATION_ID, RESERVATION_INTERRUPTIBLE, RESERVATION_TYPE
 from karpenter.core.effects import Amend, DeleteObject, Step
 from karpenter_local.virtual import VirtualClock
@@ -36,7 +39,7 @@ def instance(**more: Any) -> dict[str, Any]:
         "Placement": {"AvailabilityZone": "us-west-2a"},
         **more,
     }
-    return {"Reservations": [{"Instances": [told]}]}
+    return {"CapacityReservationProvider": [{"InstanceProvider": [told]}]}
 
 
 HELD = {
@@ -50,8 +53,8 @@ def demoted(answer: dict[str, Any], *objects: NodeClaim | Node) -> tuple[Step, S
 
     async def main(clock: VirtualClock) -> tuple[Step, ScriptedAws]:
         aws = ScriptedAws({"DescribeInstances": answer})
-        instances = Instances(aws, cluster="ours", clock=clock, meters=instrumented(clock)[0])
-        return await Demotion(view=seen(*objects), instances=instances).look(), aws
+        instances = InstanceProvider(aws, cluster="ours", clock=clock, meters=instrumented(clock)[0])
+        return await CapacityTypeController(view=seen(*objects), instances=instances).look(), aws
 
     return virtually(main)
 
@@ -61,7 +64,7 @@ def demoted(answer: dict[str, Any], *objects: NodeClaim | Node) -> tuple[Step, S
     [
         pytest.param(instance(**HELD), [], id="one that has its reservation stays reserved"),
         pytest.param(instance(), ["default-1"], id="one that has lost it is on demand"),
-        pytest.param({"Reservations": []}, [], id="one that is gone is left alone"),
+        pytest.param({"CapacityReservationProvider": []}, [], id="one that is gone is left alone"),
     ],
 )
 def test_a_machine_that_has_lost_its_reservation_is_on_demand(
@@ -114,7 +117,7 @@ def expired(answer: dict[str, Any], *claims: NodeClaim) -> tuple[list[str], Scri
 
     async def main(clock: VirtualClock) -> tuple[list[str], ScriptedAws]:
         aws = ScriptedAws({"DescribeCapacityReservations": answer})
-        chore = Expiry(view=seen(*claims), reservations=Reservations(aws, clock=clock))
+        chore = ReservationExpirationController(view=seen(*claims), reservations=CapacityReservationProvider(aws, clock=clock))
         effects = (await chore.look()).effects
         return [each.name for each in effects if isinstance(each, DeleteObject)], aws
 

@@ -9,10 +9,10 @@ import pytest
 from karpenter.api.meta import Condition
 from karpenter.api.nodeclaim import NodeClaimStatus
 from karpenter.cloud.aws.cloudprovider import REPAIRS
-from karpenter.cloud.aws.interruption.controller import Roster
+from karpenter.cloud.aws.interruption.controller import InstanceClaims
 from karpenter.cloud.aws.labels import PLACEMENT_GROUP, PLACEMENT_PARTITION
 from karpenter.cloud.aws.operator import Assembled
-from karpenter.cloud.cloudprovider import Chore, Office
+from karpenter.cloud.cloudprovider import ControllerContext, SingletonController
 from karpenter.cloud.errors import InsufficientCapacity, LaunchRefused, MachineNotFound, NodeClassNotReady
 from karpenter.telemetry.metrics import Metrics
 from tests.unit.cloud.aws.scripted import NOW, joined, launched, seen
@@ -291,8 +291,8 @@ def test_duties(given: dict[str, str], without: set[str]) -> None:
 
     async def work(made: Assembled) -> set[str]:
         metrics = Metrics(clock=made.clock, also=made.provider.metrics)
-        duties = made.provider.chores(Office(view=seen(), metrics=metrics))
-        assert all(isinstance(each, Chore) or each.workers > 0 for each in duties)
+        duties = made.provider.chores(ControllerContext(view=seen(), metrics=metrics))
+        assert all(isinstance(each, SingletonController) or each.workers > 0 for each in duties)
         return {each.name for each in duties}
 
     assert world().run(work, given=given) == every - without
@@ -307,7 +307,7 @@ def test_the_machine_of_a_claim_that_does_not_know_it_is_not_taken_for_a_leftove
 
     async def look(made: Assembled) -> dict[str, str]:
         metrics = Metrics(clock=made.clock, also=made.provider.metrics)
-        made.provider.chores(Office(view=seen(wanted), metrics=metrics))
+        made.provider.chores(ControllerContext(view=seen(wanted), metrics=metrics))
         return {each.provider_id: each.claim_uid for each in await made.provider.list()}
 
     number = world().launching(launch)
@@ -332,7 +332,7 @@ def test_conditions_that_mean_that_a_node_is_broken() -> None:
 
 def test_claims_are_found_by_their_instances() -> None:
     """Those whose machine has no proper name are not."""
-    roster = Roster(seen(launched("a", "i-1"), launched("b", ""), launched("c", "i-3")))
+    roster = InstanceClaims(seen(launched("a", "i-1"), launched("b", ""), launched("c", "i-3")))
 
     assert [found.name if found else None for found in map(roster.claim_of, ("i-1", "i-3", "i-9"))] == [
         "a",

@@ -11,8 +11,8 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from karpenter.cloud.aws.errors import NotAllowed
-from karpenter.cloud.aws.sdk import Aws, open_clients
+from karpenter.cloud.aws.errors import AccessDenied
+from karpenter.cloud.aws.sdk import AwsApi, open_clients
 from karpenter_local.aws.account import Account
 from karpenter_local.aws.faults import Refuse
 from tests.unit.cloud.aws.world import _descriptions, embedded
@@ -83,9 +83,9 @@ def test_a_role_that_may_not_be_assumed(
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
     monkeypatch.setenv("AWS_ROLE_ARN", role_of(account))
     account.faults.always("AssumeRoleWithWebIdentity", Refuse(code="AccessDenied", status=403))
-    aws = Aws(open_clients(session()))
+    aws = AwsApi(open_clients(session()))
 
-    with pytest.raises(NotAllowed, match="AssumeRoleWithWebIdentity"):
+    with pytest.raises(AccessDenied, match="AssumeRoleWithWebIdentity"):
         aws._call("ec2", "DescribeSubnets", {}, [])
     aws.close()
 

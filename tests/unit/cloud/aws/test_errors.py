@@ -2,14 +2,21 @@
 
 import pytest
 
-from karpenter.cloud.aws.errors import Missing, NoAnswer, NotAllowed, Refused, explain_denial, refusal
+from karpenter.cloud.aws.errors import (
+    AccessDenied,
+    AwsApiError,
+    NoResponse,
+    ResourceNotFound,
+    error_from_response,
+    explain_denial,
+)
 from karpenter.cloud.errors import CloudError, CloudUnreachable, Throttled
 
 
 def told(code: str, message: str = "", status: int = 400) -> CloudError:
     """Return what an error answer amounts to."""
     answer = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
-    return refusal("ec2:CreateFleet", answer)
+    return error_from_response("ec2:CreateFleet", answer)
 
 
 @pytest.mark.parametrize(
@@ -20,7 +27,7 @@ def told(code: str, message: str = "", status: int = 400) -> CloudError:
             for code in ("RequestLimitExceeded", "Throttling", "ThrottlingException", "SlowDown")
         ),
         *(
-            pytest.param(code, Missing, id=f"{code} means that it is not there")
+            pytest.param(code, ResourceNotFound, id=f"{code} means that it is not there")
             for code in (
                 "InvalidCapacityReservationId.NotFound",
                 "InvalidInstanceID.NotFound",
@@ -32,7 +39,7 @@ def told(code: str, message: str = "", status: int = 400) -> CloudError:
             )
         ),
         *(
-            pytest.param(code, NotAllowed, id=f"{code} means that a permission is missing")
+            pytest.param(code, AccessDenied, id=f"{code} means that a permission is missing")
             for code in (
                 "UnauthorizedOperation",
                 "AccessDenied",
@@ -41,7 +48,7 @@ def told(code: str, message: str = "", status: int = 400) -> CloudError:
                 "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
             )
         ),
-        pytest.param("InvalidParameterValue", Refused, id="anything else is refused"),
+        pytest.param("InvalidParameterValue", AwsApiError, id="anything else is refused"),
     ],
 )
 def test_kinds(code: str, kind: type[CloudError]) -> None:
@@ -80,7 +87,7 @@ def test_denials_are_explained(message: str, explained: str) -> None:
 def test_a_fault_of_the_server() -> None:
     """An error with a status of 500 and more may come after the call was carried out."""
     assert [
-        isinstance(error, Refused) and error.is_fault_of_server
+        isinstance(error, AwsApiError) and error.is_fault_of_server
         for error in (told("InternalError", status=500), told("InvalidParameter", status=400))
     ] == [True, False]
 
@@ -99,7 +106,7 @@ def test_everything_is_an_error_of_a_cloud() -> None:
         told("X"),
         told("UnauthorizedOperation"),
         told("NoSuchEntity"),
-        NoAnswer(action="a", because="b"),
+        NoResponse(action="a", because="b"),
     ]
 
     assert all(isinstance(error, CloudUnreachable) for error in errors)

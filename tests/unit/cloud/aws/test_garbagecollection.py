@@ -7,7 +7,11 @@ import pytest
 
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.cloud.aws.garbagecollection import InstanceCollection, ProfileCollection, TemplateCollection
+from karpenter.cloud.aws.garbagecollection import (
+    InstanceGarbageCollection,
+    InstanceProfileGarbageCollection,
+    LaunchTemplateGarbageCollection,
+)
 from karpenter.cloud.aws.labels import PROFILE_NAME
 from karpenter.cloud.aws.operator import Assembled
 from karpenter.cloud.cloudprovider import Machine
@@ -52,7 +56,7 @@ def collected(machines: Machines, *objects: NodeClaim | Node) -> Step:
 
     async def main(clock: VirtualClock) -> Step:
         provider: Any = machines
-        return await InstanceCollection(provider=provider, view=seen(*objects), clock=clock).look()
+        return await InstanceGarbageCollection(provider=provider, view=seen(*objects), clock=clock).look()
 
     return virtually(main)
 
@@ -126,7 +130,7 @@ def test_rounds_are_frequent_at_first() -> None:
 
     async def main(clock: VirtualClock) -> list[float | None]:
         provider: Any = Machines()
-        chore = InstanceCollection(provider=provider, view=seen(), clock=clock)
+        chore = InstanceGarbageCollection(provider=provider, view=seen(), clock=clock)
         return [(await chore.look()).again for _ in range(22)]
 
     assert virtually(main) == [10.0] * 20 + [120.0] * 2
@@ -146,7 +150,7 @@ def profiles_left(world: World, *, used_by_class: bool, used_by_claim: bool, wai
         await made.clock.sleep(wait)
         world.objects.put(simple_class(instance_profile=name if used_by_class else "another"))
         claims = [launched(annotations={PROFILE_NAME: name})] if used_by_claim else []
-        chore = ProfileCollection(profiles=made.profiles, objects=made.objects, view=seen(*claims))
+        chore = InstanceProfileGarbageCollection(profiles=made.profiles, objects=made.objects, view=seen(*claims))
         assert (await chore.look()).again == 1800.0
         return name in await made.profiles.list()
 
@@ -176,7 +180,7 @@ def test_profiles_of_others_stay(world: World) -> None:
     world.iam.create_instance_profile(InstanceProfileName="theirs", Path="/karpenter/us-west-2/theirs/uid/")
 
     async def work(made: Assembled) -> None:
-        await ProfileCollection(profiles=made.profiles, objects=made.objects, view=seen()).look()
+        await InstanceProfileGarbageCollection(profiles=made.profiles, objects=made.objects, view=seen()).look()
 
     world.run(work)
 
@@ -195,7 +199,7 @@ def test_templates_that_were_left_behind_go(world: World) -> None:
         )
 
     async def work(made: Assembled) -> list[list[str]]:
-        chore = TemplateCollection(made.templates)
+        chore = LaunchTemplateGarbageCollection(made.templates)
         rounds = []
         for _ in range(2):
             await chore.look()

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
-from karpenter.cloud.aws.instanceprofile import Profiles, RoleMissing
-from karpenter.cloud.aws.sdk import Aws
+from karpenter.cloud.aws.instanceprofile import InstanceProfileProvider, RoleMissing
+from karpenter.cloud.aws.sdk import AwsApi
 from karpenter_local.aws.faults import Refuse
 from karpenter_local.virtual import run_virtual
 from tests.unit.cloud.aws.world import CLUSTER, World, node_class
@@ -18,10 +18,10 @@ from tests.unit.cloud.aws.world import CLUSTER, World, node_class
 class Bench:
     """Profiles of an account, and a clock."""
 
-    def __init__(self, world: World, aws: Aws) -> None:
+    def __init__(self, world: World, aws: AwsApi) -> None:
         self.world = world
         self.now = 0.0
-        self.profiles = Profiles(
+        self.profiles = InstanceProfileProvider(
             aws,
             cluster=CLUSTER,
             chance=Random(7),  # noqa: S311  chance that can be repeated
@@ -43,7 +43,7 @@ def bench(work: Callable[[Bench], Awaitable[None]]) -> None:
 
     async def main() -> None:
         world = World(types=("m5.large",))
-        aws = Aws(world.clients)
+        aws = AwsApi(world.clients)
         try:
             await work(Bench(world, aws))
         finally:

@@ -8,7 +8,7 @@ import pytest
 
 from karpenter.cloud.aws.operator import Assembled, connect
 from karpenter.cloud.aws.options import KNOBS, BadSetting, read_settings
-from karpenter.cloud.cloudprovider import HasChores, HoldsRegistration, Interruptible, Surroundings
+from karpenter.cloud.cloudprovider import HasControllers, HoldsRegistration, Interruptible, ProviderContext
 from karpenter.cloud.errors import CloudError
 from karpenter.cloud.registry import find_provider
 from karpenter_local.aws.faults import Refuse
@@ -45,7 +45,7 @@ def begun(cluster: str = CLUSTER, version: str = "", **settings: str) -> list[st
         return version
 
     async def main() -> list[str]:
-        around = Surroundings(
+        around = ProviderContext(
             clock=VirtualClock(),
             chance=Random(7),  # noqa: S311  chance that can be repeated
             cluster=cluster,
@@ -54,7 +54,7 @@ def begun(cluster: str = CLUSTER, version: str = "", **settings: str) -> list[st
             version=told if version else None,
         )
         async with connect(around) as provider:
-            kinds = (Interruptible, HoldsRegistration, HasChores)
+            kinds = (Interruptible, HoldsRegistration, HasControllers)
             assert all(isinstance(provider, kind) for kind in kinds)
             return [provider.name, await provider.parts.cluster.version()]
 

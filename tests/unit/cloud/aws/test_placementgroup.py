@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from karpenter.api.ec2nodeclass import PlacementGroupSelector
-from karpenter.cloud.aws.errors import NotAllowed
-from karpenter.cloud.aws.placementgroup import PlacementGroups
-from karpenter.cloud.aws.sdk import Aws
+from karpenter.cloud.aws.errors import AccessDenied
+from karpenter.cloud.aws.placementgroup import PlacementGroupProvider
+from karpenter.cloud.aws.sdk import AwsApi
 from karpenter_local.aws.faults import Refuse
 from karpenter_local.virtual import run_virtual
 from tests.unit.cloud.aws.world import World
@@ -38,10 +38,10 @@ def in_it(world: World, work: Any) -> Any:
     """Run work with placement groups, and a clock that it can turn."""
 
     async def main() -> Any:
-        aws = Aws(world.clients)
+        aws = AwsApi(world.clients)
         clock = {"now": 0.0}
         try:
-            return await work(PlacementGroups(aws, monotonic=lambda: clock["now"]), clock)
+            return await work(PlacementGroupProvider(aws, monotonic=lambda: clock["now"]), clock)
         finally:
             aws.close()
 
@@ -76,13 +76,13 @@ def test_the_last_known_group(world: World) -> None:
     """While EC2 does not answer, a group that was found before still counts; one that never was does not."""
     near, parted = PlacementGroupSelector(name="near"), PlacementGroupSelector(name="parted")
 
-    async def main(groups: PlacementGroups, clock: dict[str, float]) -> str:
+    async def main(groups: PlacementGroupProvider, clock: dict[str, float]) -> str:
         await groups.find(near)
         world.account.faults.always("DescribePlacementGroups", Refuse(code="UnauthorizedOperation"))
         clock["now"] = 120.0
-        with pytest.raises(NotAllowed):
+        with pytest.raises(AccessDenied):
             await groups.find(near)
-        with pytest.raises(NotAllowed):
+        with pytest.raises(AccessDenied):
             await groups.last_known(parted)
         known = await groups.last_known(near)
         assert known is not None

@@ -8,7 +8,7 @@ import pytest
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.wire import convert
 from karpenter.cloud.aws.operator import Assembled
-from karpenter.cloud.aws.pricing import Prices, shipped_prices, stated_prices
+from karpenter.cloud.aws.pricing import PricingProvider, shipped_prices, stated_prices
 from karpenter.cloud.errors import CloudUnreachable
 from karpenter_local.virtual import VirtualClock
 from tests.unit.cloud.aws.scripted import NOW, ScriptedAws, virtually
@@ -94,7 +94,7 @@ def prices_after(answers: Mapping[str, Any], work: Any, region: str = "us-west-2
         del clock
         aws = Asked()
         aws.region = region
-        return await work(Prices(aws, **more), aws)
+        return await work(PricingProvider(aws, **more), aws)
 
     return virtually(main)
 
@@ -102,7 +102,7 @@ def prices_after(answers: Mapping[str, Any], work: Any, region: str = "us-west-2
 def test_prices_of_aws_come_before_those_of_the_product() -> None:
     """Those that AWS does not tell stay."""
 
-    async def work(prices: Prices, aws: ScriptedAws) -> Any:
+    async def work(prices: PricingProvider, aws: ScriptedAws) -> Any:
         del aws
         await prices.refresh_on_demand()
         return prices.on_demand("m5.large"), prices.on_demand("c5.large"), prices.version
@@ -122,7 +122,7 @@ def test_prices_of_aws_come_before_those_of_the_product() -> None:
 def test_a_list_that_is_not_whole_changes_nothing(answers: dict[str, Any]) -> None:
     """It is asked for again."""
 
-    async def work(prices: Prices, aws: ScriptedAws) -> Any:
+    async def work(prices: PricingProvider, aws: ScriptedAws) -> Any:
         del aws
         with pytest.raises(CloudUnreachable):
             await prices.refresh_on_demand()
@@ -142,7 +142,7 @@ def test_a_list_that_is_not_whole_changes_nothing(answers: dict[str, Any]) -> No
 def test_where_there_is_a_price_list(region: str, isolated: bool, asked: int) -> None:
     """Elsewhere prices are those that ship with the product."""
 
-    async def work(prices: Prices, aws: ScriptedAws) -> int:
+    async def work(prices: PricingProvider, aws: ScriptedAws) -> int:
         await prices.refresh_on_demand()
         return len(aws.calls)
 
@@ -154,7 +154,7 @@ def test_where_there_is_a_price_list(region: str, isolated: bool, asked: int) ->
 def test_spot_prices_of_before_stay_until_new_ones_come() -> None:
     """EC2 does not tell every price every time."""
 
-    async def work(prices: Prices, aws: ScriptedAws) -> Any:
+    async def work(prices: PricingProvider, aws: ScriptedAws) -> Any:
         del aws
         for _ in range(2):
             await prices.refresh_spot(NOW)
@@ -168,7 +168,7 @@ def test_spot_prices_of_before_stay_until_new_ones_come() -> None:
 def test_no_spot_prices_at_all_are_an_error() -> None:
     """Nothing is sold out because a list was empty."""
 
-    async def work(prices: Prices, aws: ScriptedAws) -> Any:
+    async def work(prices: PricingProvider, aws: ScriptedAws) -> Any:
         del aws
         with pytest.raises(CloudUnreachable):
             await prices.refresh_spot(NOW)

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.aws.amifamily.ami import Images
-from karpenter.cloud.aws.amifamily.ssm import Parameters
+from karpenter.cloud.aws.amifamily.ami import AMIProvider
+from karpenter.cloud.aws.amifamily.ssm import SSMProvider
 from karpenter.cloud.aws.refresh import (
-    ParameterRefresh,
-    PriceRefresh,
-    TypeRefresh,
-    VersionRefresh,
+    InstanceTypeController,
+    PricingController,
+    SSMInvalidationController,
+    VersionController,
     refresh_prices,
 )
 from karpenter.cloud.errors import CloudUnreachable
@@ -65,7 +65,7 @@ def test_types_are_asked_for_every_twelve_hours() -> None:
     """Not at once: that was done before the operator began."""
     source: Any = Source()
 
-    assert rounds(lambda _: TypeRefresh(source), 3) == [HALF_A_DAY] * 3
+    assert rounds(lambda _: InstanceTypeController(source), 3) == [HALF_A_DAY] * 3
     assert source.asked == ["types", "types"]
 
 
@@ -73,7 +73,7 @@ def test_prices_are_asked_for_every_twelve_hours() -> None:
     """Both kinds, together."""
     source: Any = Source()
 
-    assert rounds(lambda clock: PriceRefresh(source, clock=clock), 2) == [HALF_A_DAY] * 2
+    assert rounds(lambda clock: PricingController(source, clock=clock), 2) == [HALF_A_DAY] * 2
     assert sorted(source.asked) == ["on demand", "spot"]
 
 
@@ -83,7 +83,7 @@ def test_one_sort_of_prices_does_not_depend_on_the_other(failing: str) -> None:
     source: Any = Source(failing)
 
     with pytest.raises(CloudUnreachable, match=failing):
-        rounds(lambda clock: PriceRefresh(source, clock=clock), 2)
+        rounds(lambda clock: PricingController(source, clock=clock), 2)
     assert sorted(source.asked) == ["on demand", "spot"]
 
 
@@ -100,7 +100,7 @@ def test_the_version_is_asked_for_every_five_minutes() -> None:
     """Images depend on it."""
     source: Any = Source()
 
-    assert rounds(lambda _: VersionRefresh(source), 2) == [300.0, 300.0]
+    assert rounds(lambda _: VersionController(source), 2) == [300.0, 300.0]
     assert source.asked == ["version", "version"]
 
 
@@ -126,13 +126,13 @@ def test_parameters_are_read_anew_when_their_image_is_deprecated(
         aws = ScriptedAws(
             {
                 "GetParameter": {"Parameter": {"Value": "ami-1"}},
-                "DescribeImages": {"Images": [told] if image is not None else []},
+                "DescribeImages": {"AMIProvider": [told] if image is not None else []},
             }
         )
-        parameters = Parameters(aws, monotonic=clock.monotonic)
-        images = Images(aws, parameters, clock=clock, seconds=60.0)
+        parameters = SSMProvider(aws, monotonic=clock.monotonic)
+        images = AMIProvider(aws, parameters, clock=clock, seconds=60.0)
         await parameters.published("/aws/service/x", mutable=mutable)
-        assert (await ParameterRefresh(parameters, images).look()).again == 1800.0
+        assert (await SSMInvalidationController(parameters, images).look()).again == 1800.0
         await parameters.published("/aws/service/x", mutable=mutable)
         return aws.counted()["GetParameter"]
 

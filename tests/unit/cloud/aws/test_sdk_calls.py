@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.aws.errors import Missing, NoAnswer, NotAllowed
+from karpenter.cloud.aws.errors import AccessDenied, NoResponse, ResourceNotFound
 from karpenter.cloud.aws.operator import Assembled
-from karpenter.cloud.aws.sdk import LIMITS, READING, Aws, Called, NoRegion, find_region
+from karpenter.cloud.aws.sdk import LIMITS, READ_LIMIT, ApiCall, AwsApi, NoRegion, find_region
 from karpenter.cloud.errors import CloudError, Throttled
 from karpenter_local.aws.faults import LoseAnswer, Refuse
 from karpenter_local.virtual import VirtualClock, run_virtual
@@ -18,7 +18,7 @@ from tests.unit.cloud.aws.world import World, shared_world
 
 async def ask(world: World, operation: str, **parameters: Any) -> Any:
     """Ask EC2 once."""
-    aws = Aws(world.clients)
+    aws = AwsApi(world.clients)
     try:
         return await aws.ask("ec2", operation, **parameters)
     finally:
@@ -36,7 +36,7 @@ def test_pages_are_followed() -> None:
     """A list that comes in pages is returned whole."""
 
     async def main() -> int:
-        aws = Aws(shared_world().clients)
+        aws = AwsApi(shared_world().clients)
         found = await aws.every(
             "ec2",
             "DescribeInstanceTypeOfferings",
@@ -59,17 +59,17 @@ def test_pages_are_followed() -> None:
     [
         pytest.param(
             Refuse(code="UnauthorizedOperation", status=403),
-            NotAllowed,
+            AccessDenied,
             "not allowed to call ec2:DescribeSubnets",
             id="a permission that is missing is named",
         ),
         pytest.param(
-            Refuse(code="InvalidInstanceID.NotFound"), Missing, "NotFound", id="what is not there is missing"
+            Refuse(code="InvalidInstanceID.NotFound"), ResourceNotFound, "NotFound", id="what is not there is missing"
         ),
         pytest.param(
             Refuse(code="RequestLimitExceeded", status=503), Throttled, "slow down", id="throttling is told"
         ),
-        pytest.param(LoseAnswer(), NoAnswer, "did not answer ec2:DescribeSubnets", id="silence is told"),
+        pytest.param(LoseAnswer(), NoResponse, "did not answer ec2:DescribeSubnets", id="silence is told"),
     ],
 )
 def test_errors(fault: Any, kind: type[Exception], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,20 +86,20 @@ def test_calls_wait_for_their_turn() -> None:
     """More calls than EC2 takes at once are spread out, at the rate that it takes."""
 
     async def main() -> float:
-        aws = Aws(shared_world().clients)
+        aws = AwsApi(shared_world().clients)
         loop = asyncio.get_running_loop()
         began = loop.time()
-        for _ in range(int(READING[1]) + 20):
+        for _ in range(int(READ_LIMIT[1]) + 20):
             await aws._bucket("DescribeSubnets").take()
         aws.close()
         return loop.time() - began
 
-    assert run_virtual(main()) == pytest.approx(20 / READING[0])
+    assert run_virtual(main()) == pytest.approx(20 / READ_LIMIT[0])
 
 
 def test_mutating_calls_have_buckets_of_their_own() -> None:
     """Launches are not held up by looking, nor the reverse."""
-    aws = Aws(shared_world().clients)
+    aws = AwsApi(shared_world().clients)
 
     assert aws._bucket("CreateFleet") is aws._bucket("CreateLaunchTemplate")
     assert aws._bucket("CreateFleet") is not aws._bucket("DescribeInstances")
@@ -135,9 +135,9 @@ def test_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
         find_region(Session(None))  # type: ignore[arg-type]  # as above
 
 
-def noted(world: World, operation: str = "DescribeSubnets") -> list[Called]:
+def noted(world: World, operation: str = "DescribeSubnets") -> list[ApiCall]:
     """Return what is noted of one call."""
-    found: list[Called] = []
+    found: list[ApiCall] = []
 
     async def work(made: Assembled) -> None:
         made.aws.note = found.append
@@ -198,7 +198,7 @@ def test_every_attempt_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_calls_that_others_make_for_us_are_noted() -> None:
     """What is asked page by page is noted page by page."""
-    found: list[Called] = []
+    found: list[ApiCall] = []
 
     async def work(made: Assembled) -> None:
         made.aws.note = found.append
@@ -213,12 +213,12 @@ def test_calls_that_others_make_for_us_are_noted() -> None:
 async def test_listening_is_answered_as_asking_is(fault: Refuse | None) -> None:
     """With what there is, or with an error."""
     world = shared_world()
-    aws = Aws(world.clients)
+    aws = AwsApi(world.clients)
     if fault is not None:
         world.account.faults.next("DescribeSubnets", fault)
     try:
         answer = await aws.listen("ec2", "DescribeSubnets")
-    except Missing:
+    except ResourceNotFound:
         assert fault is not None
     else:
         assert answer["Subnets"]
@@ -228,7 +228,7 @@ async def test_listening_is_answered_as_asking_is(fault: Refuse | None) -> None:
 
 async def test_whoever_stops_listening_leaves_nothing_behind() -> None:
     """The answer comes to nobody, and that is all."""
-    aws = Aws(shared_world().clients)
+    aws = AwsApi(shared_world().clients)
     task = asyncio.ensure_future(aws.listen("ec2", "DescribeSubnets"))
     await asyncio.sleep(0)
     task.cancel()

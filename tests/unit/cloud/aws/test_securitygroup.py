@@ -7,8 +7,8 @@ import pytest
 from karpenter.api.ec2nodeclass import SecurityGroupSelectorTerm
 from karpenter.api.ec2nodeclass_status import SecurityGroup
 from karpenter.api.wire import convert
-from karpenter.cloud.aws.sdk import Aws
-from karpenter.cloud.aws.securitygroup import SecurityGroups
+from karpenter.cloud.aws.sdk import AwsApi
+from karpenter.cloud.aws.securitygroup import SecurityGroupProvider
 from karpenter_local.virtual import run_virtual
 from tests.unit.cloud.aws.world import CLUSTER, shared_world
 
@@ -19,9 +19,9 @@ def find(*plain: dict[str, Any]) -> tuple[SecurityGroup, ...]:
     """Return what terms select."""
 
     async def main() -> tuple[SecurityGroup, ...]:
-        aws = Aws(shared_world().clients)
+        aws = AwsApi(shared_world().clients)
         terms = tuple(convert(each, SecurityGroupSelectorTerm) for each in plain)
-        found = await SecurityGroups(aws, monotonic=lambda: 0.0).find(terms)
+        found = await SecurityGroupProvider(aws, monotonic=lambda: 0.0).find(terms)
         aws.close()
         return found
 

@@ -7,8 +7,8 @@ import pytest
 from karpenter.api.ec2nodeclass import SubnetSelectorTerm
 from karpenter.api.ec2nodeclass_status import Subnet
 from karpenter.api.wire import convert
-from karpenter.cloud.aws.sdk import Aws
-from karpenter.cloud.aws.subnet import FoundSubnet, Subnets
+from karpenter.cloud.aws.sdk import AwsApi
+from karpenter.cloud.aws.subnet import FoundSubnet, SubnetProvider
 from karpenter_local.virtual import run_virtual
 from tests.unit.cloud.aws.world import CLUSTER, World, shared_world
 
@@ -33,8 +33,8 @@ def find(world: World, *plain: dict[str, Any]) -> tuple[FoundSubnet, ...]:
     """Return what terms select."""
 
     async def main() -> tuple[FoundSubnet, ...]:
-        aws = Aws(world.clients)
-        found = await Subnets(aws, seconds=60.0, monotonic=Clock()).find(terms(*plain))
+        aws = AwsApi(world.clients)
+        found = await SubnetProvider(aws, seconds=60.0, monotonic=Clock()).find(terms(*plain))
         aws.close()
         return found
 
@@ -85,7 +85,7 @@ def test_zones_are_told() -> None:
 def test_the_largest_comes_first() -> None:
     """Subnets are in the order of their free addresses, then of their ids."""
     world = World(types=("m5.large",))
-    vpc = world.ec2.describe_subnets(SubnetIds=[world.estate.subnets[0]])["Subnets"][0]["VpcId"]
+    vpc = world.ec2.describe_subnets(SubnetIds=[world.estate.subnets[0]])["SubnetProvider"][0]["VpcId"]
     small = world.estate.add_subnet(vpc, "us-west-2a", "10.0.200.0/28")
     large = world.estate.add_subnet(vpc, "us-west-2a", "10.0.128.0/18")
     found = [each.id for each in find(world, {"tags": OURS})]
@@ -98,7 +98,7 @@ class Counting:
 
     def __init__(self, **free: int) -> None:
         self.clock = Clock()
-        self.subnets = Subnets(None, seconds=60.0, monotonic=self.clock)  # type: ignore[arg-type]  # not asked
+        self.subnets = SubnetProvider(None, seconds=60.0, monotonic=self.clock)  # type: ignore[arg-type]  # not asked
         self.refresh(**free)
 
     def refresh(self, **free: int) -> None:
@@ -177,8 +177,8 @@ def test_what_was_found_is_remembered() -> None:
     clock = Clock()
 
     async def main() -> list[int]:
-        aws = Aws(world.clients)
-        subnets = Subnets(aws, seconds=60.0, monotonic=clock)
+        aws = AwsApi(world.clients)
+        subnets = SubnetProvider(aws, seconds=60.0, monotonic=clock)
         counts = []
         for seconds in (0.0, 59.0, 61.0):
             clock.seconds = seconds

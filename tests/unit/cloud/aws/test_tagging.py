@@ -6,14 +6,14 @@ import pytest
 
 from karpenter.api.ec2nodeclass_status import AMI
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.cloud.aws.errors import Missing
-from karpenter.cloud.aws.instance.instance import Instances
-from karpenter.cloud.aws.instancetype.capacity import Discovered
+from karpenter.cloud.aws.errors import ResourceNotFound
+from karpenter.cloud.aws.instance.instance import InstanceProvider
+from karpenter.cloud.aws.instancetype.capacity import DiscoveredCapacity
 from karpenter.cloud.aws.labels import CLUSTER_NAME_TAGGED, PLACEMENT_GROUP, PLACEMENT_PARTITION, TAGGED
 from karpenter.cloud.aws.tagging import (
-    MemoryCare,
-    PartitionCare,
-    TaggingCare,
+    DiscoveredCapacityController,
+    PartitionController,
+    TaggingController,
     is_untagged,
     lacks_partition,
     missing_tags,
@@ -41,12 +41,12 @@ def instance(*, tags: dict[str, str] | None = None, **more: Any) -> dict[str, An
         "Placement": {"AvailabilityZone": "us-west-2a"},
         **more,
     }
-    return {"Reservations": [{"Instances": [told]}]}
+    return {"Reservations": [{"InstanceProvider": [told]}]}
 
 
-def instances_of(aws: ScriptedAws, clock: VirtualClock) -> Instances:
+def instances_of(aws: ScriptedAws, clock: VirtualClock) -> InstanceProvider:
     """Return what looks instances up."""
-    return Instances(aws, cluster="ours", clock=clock, meters=instrumented(clock)[0])
+    return InstanceProvider(aws, cluster="ours", clock=clock, meters=instrumented(clock)[0])
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def tagged(answer: Any, claim: NodeClaim | None = None) -> tuple[Step, ScriptedA
 
     async def main(clock: VirtualClock) -> tuple[Step, ScriptedAws, float]:
         aws = ScriptedAws({"DescribeInstances": answer})
-        care = TaggingCare(
+        care = TaggingController(
             view=seen(claim or launched(node="node-1")),
             instances=instances_of(aws, clock),
             cluster="ours",
@@ -135,7 +135,7 @@ def test_an_instance_with_all_tags_is_only_marked() -> None:
 
 def test_an_instance_that_is_gone_is_not_tagged() -> None:
     """Nor is the claim marked."""
-    gone = Missing(action="ec2:DescribeInstances", code="InvalidInstanceID.NotFound", message="")
+    gone = ResourceNotFound(action="ec2:DescribeInstances", code="InvalidInstanceID.NotFound", message="")
 
     assert tagged(gone)[0].effects == ()
 
@@ -144,9 +144,9 @@ def test_an_instance_that_goes_meanwhile_is_not_marked() -> None:
     """EC2 may say so only when it is to be tagged."""
 
     async def main(clock: VirtualClock) -> Step:
-        gone = Missing(action="ec2:CreateTags", code="InvalidInstanceID.NotFound", message="")
+        gone = ResourceNotFound(action="ec2:CreateTags", code="InvalidInstanceID.NotFound", message="")
         aws = ScriptedAws({"DescribeInstances": instance(), "CreateTags": gone})
-        care = TaggingCare(
+        care = TaggingController(
             view=seen(launched(node="n")), instances=instances_of(aws, clock), cluster="ours", clock=clock
         )
         return await care.reconcile("default-1")
@@ -193,7 +193,7 @@ def test_the_partition_is_written_once_ec2_tells(number: int, changes: Any, agai
     async def main(clock: VirtualClock) -> Step:
         aws = ScriptedAws({"DescribeInstances": instance(Placement=placement)})
         claim = launched(labels={**GROUP, PLACEMENT_PARTITION: ""})
-        care = PartitionCare(view=seen(claim), instances=instances_of(aws, clock))
+        care = PartitionController(view=seen(claim), instances=instances_of(aws, clock))
         assert list(care.wakes(Put(claim), None)) == ["default-1"]
         return await care.reconcile("default-1")
 
@@ -218,12 +218,12 @@ def test_memory_is_learned_from_nodes(image: str, memory: str, expected: int | N
     """Only from nodes that start as the next ones will."""
 
     async def main(clock: VirtualClock) -> int | None:
-        discovered = Discovered(monotonic=clock.monotonic)
+        discovered = DiscoveredCapacity(monotonic=clock.monotonic)
         node = joined(
             labels={"node.kubernetes.io/instance-type": "m5.large"},
             capacity={"memory": memory} if memory else {},
         )
-        care = MemoryCare(
+        care = DiscoveredCapacityController(
             objects=ObjectsInMemory(simple_class(amis=IMAGES)),
             view=seen(launched(image=image), node),
             discovered=discovered,
@@ -239,8 +239,8 @@ def test_a_node_is_learned_from_once() -> None:
     """When it is registered, and not whenever it changes."""
 
     async def main(clock: VirtualClock) -> list[str]:
-        care = MemoryCare(
-            objects=ObjectsInMemory(), view=seen(), discovered=Discovered(monotonic=clock.monotonic)
+        care = DiscoveredCapacityController(
+            objects=ObjectsInMemory(), view=seen(), discovered=DiscoveredCapacity(monotonic=clock.monotonic)
         )
         unregistered = joined(labels={"karpenter.sh/registered": "false"})
         return [
@@ -256,7 +256,7 @@ def test_figures_of_a_node_are_never_raised() -> None:
     """A node that is smaller than expected is what hurts."""
 
     async def main(clock: VirtualClock) -> tuple[int | None, int]:
-        discovered = Discovered(monotonic=clock.monotonic)
+        discovered = DiscoveredCapacity(monotonic=clock.monotonic)
         for memory in (100, 90, 95):
             discovered.learn("m5.large", (), memory)
         return discovered.memory("m5.large", ()), discovered.version

@@ -4,21 +4,27 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.aws.unavailableofferings import NOTHING, Marks, Place, Unavailable, mark
+from karpenter.cloud.aws.unavailableofferings import (
+    NOTHING,
+    OfferingKey,
+    UnavailableOfferings,
+    UnavailableSnapshot,
+    apply_unavailable,
+)
 from karpenter.core.model.catalog import Catalog
 from karpenter_local.virtual import VirtualClock
 from tests.unit.cloud.aws.catalogue import traits
 from tests.unit.cloud.aws.instancetype.test_instancetype import built, group, reservation
 from tests.unit.cloud.aws.scripted import virtually
 
-SPOT_A = Place("m5.large", "us-west-2a", "spot")
+SPOT_A = OfferingKey("m5.large", "us-west-2a", "spot")
 
 
 def remembered(seconds: float, *, again: float | None = None) -> bool:
     """Return whether an offering is skipped so many seconds after it failed."""
 
     async def main(clock: VirtualClock) -> bool:
-        unavailable = Unavailable(monotonic=clock.monotonic)
+        unavailable = UnavailableOfferings(monotonic=clock.monotonic)
         unavailable.mark([SPOT_A])
         if again is not None:
             await clock.sleep(again)
@@ -46,7 +52,7 @@ def test_the_same_value_comes_back_until_something_changes() -> None:
     """So that whoever computes from it can tell."""
 
     async def main(clock: VirtualClock) -> Any:
-        unavailable = Unavailable(monotonic=clock.monotonic)
+        unavailable = UnavailableOfferings(monotonic=clock.monotonic)
         empty = unavailable.now()
         unavailable.mark([SPOT_A])
         first, second = unavailable.now(), unavailable.now()
@@ -55,59 +61,59 @@ def test_the_same_value_comes_back_until_something_changes() -> None:
     assert virtually(main) == (True, True, False)
 
 
-GROUPED = Place("m5.large", "us-west-2a", "spot", "pg-1")
-PARTITIONED = Place("m5.large", "us-west-2a", "spot", "pg-1", "2")
+GROUPED = OfferingKey("m5.large", "us-west-2a", "spot", "pg-1")
+PARTITIONED = OfferingKey("m5.large", "us-west-2a", "spot", "pg-1", "2")
 
 
 @pytest.mark.parametrize(
     ("marks", "place", "subnets", "expected"),
     [
-        pytest.param(Marks(), SPOT_A, ("s",), False, id="nothing"),
-        pytest.param(Marks(offerings=frozenset({SPOT_A})), SPOT_A, ("s",), True, id="the offering"),
+        pytest.param(UnavailableSnapshot(), SPOT_A, ("s",), False, id="nothing"),
+        pytest.param(UnavailableSnapshot(offerings=frozenset({SPOT_A})), SPOT_A, ("s",), True, id="the offering"),
         pytest.param(
-            Marks(offerings=frozenset({SPOT_A})),
-            Place("m5.large", "us-west-2b", "spot"),
+            UnavailableSnapshot(offerings=frozenset({SPOT_A})),
+            OfferingKey("m5.large", "us-west-2b", "spot"),
             ("s",),
             False,
             id="another zone",
         ),
         pytest.param(
-            Marks(offerings=frozenset({SPOT_A})),
-            Place("m5.large", "us-west-2a", "on-demand"),
+            UnavailableSnapshot(offerings=frozenset({SPOT_A})),
+            OfferingKey("m5.large", "us-west-2a", "on-demand"),
             ("s",),
             False,
             id="another capacity type",
         ),
-        pytest.param(Marks(capacity_types=frozenset({"spot"})), SPOT_A, ("s",), True, id="all of spot"),
-        pytest.param(Marks(subnets=frozenset({"s"})), SPOT_A, ("s",), True, id="the only subnet"),
-        pytest.param(Marks(subnets=frozenset({"s"})), SPOT_A, ("s", "t"), False, id="one of two subnets"),
-        pytest.param(Marks(subnets=frozenset({"s"})), SPOT_A, (), False, id="no subnets to speak of"),
-        pytest.param(Marks(offerings=frozenset({SPOT_A})), GROUPED, ("s",), True, id="in any group"),
+        pytest.param(UnavailableSnapshot(capacity_types=frozenset({"spot"})), SPOT_A, ("s",), True, id="all of spot"),
+        pytest.param(UnavailableSnapshot(subnets=frozenset({"s"})), SPOT_A, ("s",), True, id="the only subnet"),
+        pytest.param(UnavailableSnapshot(subnets=frozenset({"s"})), SPOT_A, ("s", "t"), False, id="one of two subnets"),
+        pytest.param(UnavailableSnapshot(subnets=frozenset({"s"})), SPOT_A, (), False, id="no subnets to speak of"),
+        pytest.param(UnavailableSnapshot(offerings=frozenset({SPOT_A})), GROUPED, ("s",), True, id="in any group"),
         pytest.param(
-            Marks(offerings=frozenset({GROUPED})), SPOT_A, ("s",), False, id="not outside of a group"
+            UnavailableSnapshot(offerings=frozenset({GROUPED})), SPOT_A, ("s",), False, id="not outside of a group"
         ),
         pytest.param(
-            Marks(offerings=frozenset({GROUPED})), PARTITIONED, ("s",), True, id="in any partition of it"
+            UnavailableSnapshot(offerings=frozenset({GROUPED})), PARTITIONED, ("s",), True, id="in any partition of it"
         ),
         pytest.param(
-            Marks(offerings=frozenset({PARTITIONED})), GROUPED, ("s",), False, id="not in the whole group"
+            UnavailableSnapshot(offerings=frozenset({PARTITIONED})), GROUPED, ("s",), False, id="not in the whole group"
         ),
         pytest.param(
-            Marks(offerings=frozenset({PARTITIONED})), PARTITIONED, ("s",), True, id="in this partition"
+            UnavailableSnapshot(offerings=frozenset({PARTITIONED})), PARTITIONED, ("s",), True, id="in this partition"
         ),
     ],
 )
-def test_skips(marks: Marks, place: Place, subnets: tuple[str, ...], expected: bool) -> None:
+def test_skips(marks: UnavailableSnapshot, place: OfferingKey, subnets: tuple[str, ...], expected: bool) -> None:
     """What failed somewhere is skipped there, and in whatever is a part of it."""
     assert marks.skips(place, subnets) is expected
 
 
-def available(marks: Marks, left: int = 0, **more: Any) -> set[tuple[str, str]]:
+def available(marks: UnavailableSnapshot, left: int = 0, **more: Any) -> set[tuple[str, str]]:
     """Return what can be had of m5.large, by capacity type and zone."""
     wanted = traits(**more)
     kind = built("m5.large", wanted)
     assert kind is not None
-    shown = mark(Catalog(types=(kind,)), wanted, marks, lambda _: left)
+    shown = apply_unavailable(Catalog(types=(kind,)), wanted, marks, lambda _: left)
     return {
         (each.capacity_type, each.zone.removeprefix("us-west-2"))
         for each in shown.types[0].offerings
@@ -121,26 +127,26 @@ EVERYTHING = {(kind, zone) for kind in ("spot", "on-demand") for zone in "abc"}
 @pytest.mark.parametrize(
     ("marks", "expected"),
     [
-        pytest.param(Marks(), EVERYTHING, id="nothing failed"),
-        pytest.param(Marks(offerings=frozenset({SPOT_A})), EVERYTHING - {("spot", "a")}, id="one offering"),
+        pytest.param(UnavailableSnapshot(), EVERYTHING, id="nothing failed"),
+        pytest.param(UnavailableSnapshot(offerings=frozenset({SPOT_A})), EVERYTHING - {("spot", "a")}, id="one offering"),
         pytest.param(
-            Marks(capacity_types=frozenset({"spot"})),
+            UnavailableSnapshot(capacity_types=frozenset({"spot"})),
             {each for each in EVERYTHING if each[0] != "spot"},
             id="all of spot",
         ),
         pytest.param(
-            Marks(subnets=frozenset({"subnet-us-west-2a"})),
+            UnavailableSnapshot(subnets=frozenset({"subnet-us-west-2a"})),
             {each for each in EVERYTHING if each[1] != "a"},
             id="a subnet without addresses",
         ),
         pytest.param(
-            Marks(zones=frozenset({"usw2-az2"})),
+            UnavailableSnapshot(zones=frozenset({"usw2-az2"})),
             {each for each in EVERYTHING if each[1] != "a"},
             id="a zone that is shifted away",
         ),
     ],
 )
-def test_marked(marks: Marks, expected: set[tuple[str, str]]) -> None:
+def test_marked(marks: UnavailableSnapshot, expected: set[tuple[str, str]]) -> None:
     """What cannot be had stays in the catalogue, and is marked."""
     assert available(marks) == expected
 
@@ -148,12 +154,12 @@ def test_marked(marks: Marks, expected: set[tuple[str, str]]) -> None:
 @pytest.mark.parametrize(
     ("marks", "left", "expected"),
     [
-        pytest.param(Marks(), 1, True, id="one is left"),
-        pytest.param(Marks(), 0, False, id="none is left"),
-        pytest.param(Marks(zones=frozenset({"usw2-az2"})), 1, False, id="its zone is shifted away"),
+        pytest.param(UnavailableSnapshot(), 1, True, id="one is left"),
+        pytest.param(UnavailableSnapshot(), 0, False, id="none is left"),
+        pytest.param(UnavailableSnapshot(zones=frozenset({"usw2-az2"})), 1, False, id="its zone is shifted away"),
     ],
 )
-def test_reservations_are_available_while_something_is_left(marks: Marks, left: int, expected: bool) -> None:
+def test_reservations_are_available_while_something_is_left(marks: UnavailableSnapshot, left: int, expected: bool) -> None:
     """Counts change with every launch."""
     found = available(marks, left, reservations=(reservation(),))
 
@@ -162,12 +168,12 @@ def test_reservations_are_available_while_something_is_left(marks: Marks, left: 
 
 def test_partitions_are_marked_one_by_one() -> None:
     """A partition that is full does not close the others."""
-    place = Place("m5.large", "us-west-2a", "spot", "pg-1", "1")
+    place = OfferingKey("m5.large", "us-west-2a", "spot", "pg-1", "1")
     wanted = traits(group=group("partition", 2))
     kind = built("m5.large", wanted)
     assert kind is not None
 
-    shown = mark(Catalog(types=(kind,)), wanted, Marks(offerings=frozenset({place})), lambda _: 0)
+    shown = apply_unavailable(Catalog(types=(kind,)), wanted, UnavailableSnapshot(offerings=frozenset({place})), lambda _: 0)
 
     assert [each.available for each in shown.types[0].offerings].count(False) == 1
 
@@ -178,6 +184,6 @@ def test_labels_say_what_can_still_be_had() -> None:
     kind = built("m5.large", wanted)
     assert kind is not None
 
-    shown = mark(Catalog(types=(kind,)), wanted, Marks(capacity_types=frozenset({"spot"})), lambda _: 0)
+    shown = apply_unavailable(Catalog(types=(kind,)), wanted, UnavailableSnapshot(capacity_types=frozenset({"spot"})), lambda _: 0)
 
     assert shown.types[0].requirements["karpenter.sh/capacity-type"].values == {"on-demand"}

@@ -34,7 +34,7 @@ from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, Po
 from karpenter.api.wire import convert
 from karpenter.cloud.aws.operator import Assembled, assemble
 from karpenter.cloud.aws.options import read_settings
-from karpenter.cloud.aws.sdk import Aws, Clients, open_clients
+from karpenter.cloud.aws.sdk import AwsApi, AwsClients, open_clients
 from karpenter_local.aws.account import Account
 from karpenter_local.aws.estate import DISCOVERY, Estate
 from karpenter_local.aws.server import EmbeddedAws
@@ -73,7 +73,7 @@ def _descriptions() -> object:
     return get_session().get_component("data_loader")
 
 
-def clients_for(aws: EmbeddedAws, account: Account) -> Clients:
+def clients_for(aws: EmbeddedAws, account: Account) -> AwsClients:
     """Return clients that act as an account."""
     shared = Session()
     shared.register_component("data_loader", _descriptions())
@@ -107,7 +107,7 @@ class World:
         """Run work with a provider that knows nothing yet; with `types`, it knows what there is to buy."""
 
         async def main() -> T:
-            aws = Aws(self.clients)
+            aws = AwsApi(self.clients)
             made = assemble(
                 aws,
                 read_settings(CLUSTER, {**GIVEN, **(given or {})}),

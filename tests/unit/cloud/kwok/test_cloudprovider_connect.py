@@ -9,7 +9,7 @@ from karpenter.api.meta import Condition, ObjectMeta, OwnerReference
 from karpenter.api.node import Node, NodeSpec, NodeStatus
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimStatus
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
-from karpenter.cloud.cloudprovider import Machine, Surroundings
+from karpenter.cloud.cloudprovider import Machine, ProviderContext
 from karpenter.cloud.kwok import KwokProvider
 from karpenter.cloud.kwok.cloudprovider import BadSetting
 from karpenter.cloud.registry import find_provider
@@ -20,10 +20,10 @@ from tests.unit.cloud.kwok.world import POOL, Objects, claim, node_class
 connect = find_provider("kwok")
 
 
-def around(objects: Objects, settings: Mapping[str, str] | None = None) -> Surroundings:
+def around(objects: Objects, settings: Mapping[str, str] | None = None) -> ProviderContext:
     """Return what the operator gives a provider."""
     chance = Random(1)  # noqa: S311  chance that can be repeated
-    return Surroundings(
+    return ProviderContext(
         clock=VirtualClock(), chance=chance, cluster="ours", objects=objects, settings=settings or {}
     )
 

@@ -14,7 +14,7 @@ from karpenter.cloud.errors import (
     NodeClassNotReady,
     Throttled,
 )
-from karpenter.cloud.kwok import Behaviour, Call, Fail, Fault, Hang, LoseAnswer, NeverJoin, Slow
+from karpenter.cloud.kwok import Behaviour, Fail, Fault, Hang, LoseResponse, NeverJoin, ProviderCall, Slow
 from karpenter.cloud.offerings import OfferingName
 from tests.unit.cloud.kwok.world import POOL, World, catalog, claim, need, node_class
 
@@ -182,9 +182,9 @@ async def test_other_prices() -> None:
     ("fault", "error", "machines"),
     [
         pytest.param(Fail(Throttled(retry_after=3.0)), Throttled, 0, id="a failure leaves nothing behind"),
-        pytest.param(LoseAnswer(), LaunchFailed, 1, id="a lost answer leaves a machine"),
+        pytest.param(LoseResponse(), LaunchFailed, 1, id="a lost answer leaves a machine"),
         pytest.param(Hang(), TimeoutError, 0, id="a hang leaves nothing behind"),
-        pytest.param(LoseAnswer(hangs=True), TimeoutError, 1, id="a hang after the fact leaves a machine"),
+        pytest.param(LoseResponse(hangs=True), TimeoutError, 1, id="a hang after the fact leaves a machine"),
         pytest.param(Slow(61.0), TimeoutError, 0, id="slower than the caller's patience"),
     ],
 )
@@ -215,9 +215,9 @@ async def test_a_killed_operator_loses_only_the_answer() -> None:
 async def test_a_rule_sees_every_call() -> None:
     """A rule decides about each call for which nothing is scripted, until everything is to go well."""
     world = World()
-    seen: list[Call] = []
+    seen: list[ProviderCall] = []
 
-    def rule(call: Call) -> Fault | None:
+    def rule(call: ProviderCall) -> Fault | None:
         seen.append(call)
         return Fail(Throttled()) if call.method == "list" else None
 
@@ -229,7 +229,7 @@ async def test_a_rule_sees_every_call() -> None:
     world.control.behave()
     await world.provider.list()
 
-    assert seen == [Call(method="list", subject="", cluster="ours")]
+    assert seen == [ProviderCall(method="list", subject="", cluster="ours")]
 
 
 async def test_a_machine_that_never_joins() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeClassReference
-from karpenter.cloud.aws.errors import NoAnswer, Refused
+from karpenter.cloud.aws.errors import NoResponse, AwsApiError
 from karpenter.cloud.errors import Throttled
 from karpenter_local.aws.faults import Refuse
 from karpenter_local.aws.inprocess import AwsInProcess
@@ -71,7 +71,7 @@ def asked(
         try:
             async with asyncio.timeout(1000):
                 outcome = await work(line)
-        except (NoAnswer, Refused, Throttled, TimeoutError) as error:
+        except (NoResponse, AwsApiError, Throttled, TimeoutError) as error:
             outcome = type(error)
         line.sever()
         return outcome, VirtualClock().monotonic()
@@ -115,7 +115,7 @@ def test_what_is_refused_for_a_reason_is_not_asked_again(site: Site) -> None:
     site.account.faults.next("DescribeSubnets", Refuse(code="InvalidParameterValue"))
     outcome, _, calls = asked(site, lambda line: line.ask("ec2", "DescribeSubnets"))
 
-    assert (outcome, calls) == (Refused, 1)
+    assert (outcome, calls) == (AwsApiError, 1)
 
 
 def test_questions_for_mail_are_free_when_there_is_none(site: Site) -> None:

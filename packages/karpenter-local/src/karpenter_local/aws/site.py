@@ -24,7 +24,7 @@ from karpenter.cloud.aws.interruption.controller import LONG_POLL
 from karpenter.cloud.aws.operator import assemble
 from karpenter.cloud.aws.options import read_settings
 from karpenter.cloud.aws.refresh import refresh_prices
-from karpenter.cloud.aws.sdk import Aws, open_clients
+from karpenter.cloud.aws.sdk import AwsApi, open_clients
 from karpenter_local.aws.account import DEFAULT_REGION
 from karpenter_local.aws.control import Control
 from karpenter_local.aws.estate import Estate
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from karpenter.cloud.aws.cloudprovider import AwsProvider
     from karpenter.cloud.aws.operator import Assembled
-    from karpenter.cloud.aws.sdk import Clients
-    from karpenter.cloud.cloudprovider import Surroundings
+    from karpenter.cloud.aws.sdk import AwsClients
+    from karpenter.cloud.cloudprovider import ProviderContext
     from karpenter_local.aws.account import Account
     from karpenter_local.aws.inprocess import AwsInProcess
     from karpenter_local.aws.room import Reach
@@ -87,7 +87,7 @@ class Site:
 
     @asynccontextmanager
     async def provider(
-        self, around: Surroundings, *, long_poll: int = LONG_POLL
+        self, around: ProviderContext, *, long_poll: int = LONG_POLL
     ) -> AsyncIterator[AwsProvider]:
         """
         Begin to use the site for its cluster; in virtual time, with a `long_poll` of zero.
@@ -95,7 +95,7 @@ class Site:
         Raises:
             BadSetting: a setting cannot be used.
         """
-        aws = Aws(self.clients) if long_poll else _Unhurried(self.clients, self.account)
+        aws = AwsApi(self.clients) if long_poll else _Unhurried(self.clients, self.account)
         try:
             made = self.assemble(aws, around, long_poll=long_poll)
             await prepare(made)
@@ -103,7 +103,7 @@ class Site:
         finally:
             aws.close()
 
-    def assemble(self, aws: Aws, around: Surroundings, *, long_poll: int) -> Assembled:
+    def assemble(self, aws: AwsApi, around: ProviderContext, *, long_poll: int) -> Assembled:
         """
         Return a provider that knows nothing yet; :func:`prepare` lets it ask.
 
@@ -137,10 +137,10 @@ async def prepare(made: Assembled) -> None:
     await refresh_prices(made.prices, made.clock)
 
 
-class _Unhurried(Aws):
+class _Unhurried(AwsApi):
     """Asks AWS in virtual time, where a day has 86,400 questions for mail, nearly all of them in vain."""
 
-    def __init__(self, clients: Clients, account: Account) -> None:
+    def __init__(self, clients: AwsClients, account: Account) -> None:
         super().__init__(clients)
         self._account = account
 

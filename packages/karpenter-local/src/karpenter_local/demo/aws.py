@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, SPOT, ZONE
 from karpenter.api.nodepool import NodePool
-from karpenter.cloud.cloudprovider import Surroundings
+from karpenter.cloud.cloudprovider import ProviderContext
 from karpenter.kube.verbs import MergePatch
 from karpenter.operator.cluster_objects import Objects
 from karpenter_local.aws.commands import Interrupt, ReleaseAmi
@@ -73,7 +73,7 @@ class AwsSky:
             clock=clock,
             pace=_PACE,
         )
-        around = Surroundings(
+        around = ProviderContext(
             clock=clock,
             chance=Random(seed),  # noqa: S311  the demo's dice, not a secret
             cluster=CLUSTER,

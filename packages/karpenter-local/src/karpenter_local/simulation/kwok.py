@@ -11,7 +11,7 @@ import msgspec
 from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.errors import CloudUnreachable, LaunchFailed
-from karpenter.cloud.kwok import Behaviour, Fail, Hang, KwokCloud, KwokProvider, LoseAnswer, NeverJoin, Slow
+from karpenter.cloud.kwok import Behaviour, Fail, Hang, KwokCloud, KwokProvider, LoseResponse, NeverJoin, Slow
 from karpenter.cloud.kwok.cloud import SCHEME
 from karpenter.cloud.kwok.cloudprovider import ObjectClasses, ObjectNodes
 from karpenter.operator.cluster_objects import Objects
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import CloudProvider, Machine
-    from karpenter.cloud.kwok.faults import Call, Fault
+    from karpenter.cloud.kwok.faults import ProviderCall, Fault
     from karpenter.core.model.catalog import Catalog
     from karpenter.kube.client import Client
     from karpenter_local.kubelet.fleet import Fleet
@@ -41,8 +41,8 @@ _CHANGES: Final = frozenset({"launch", "terminate"})
 _LAUNCHES: Final[dict[str, Fault]] = {
     "fail": Fail(LaunchFailed("the simulation says no")),
     "hang": Hang(),
-    "lose": LoseAnswer(),
-    "lose and hang": LoseAnswer(hangs=True),
+    "lose": LoseResponse(),
+    "lose and hang": LoseResponse(hangs=True),
     "slow": Slow(60.0),
     "never join": NeverJoin(),
 }
@@ -123,14 +123,14 @@ class KwokSky:
     def _good(self) -> None:
         self._bad = None
 
-    def _rule(self, call: Call) -> Fault | None:
+    def _rule(self, call: ProviderCall) -> Fault | None:
         leader = self._world.leader
         if leader is not None and call.method in _CHANGES:
             match leader.wire.count():
                 case "before":
                     return Hang()
                 case "after":
-                    return LoseAnswer(hangs=True)
+                    return LoseResponse(hangs=True)
         if self._bad is not None and call.method != "interruptions":
             share, chance = self._bad
             if chance.random() < share:

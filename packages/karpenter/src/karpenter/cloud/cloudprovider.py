@@ -20,7 +20,7 @@ does, creates and deletes those. The operator wires it to its client; tests wire
 What a provider has to do for a cluster beyond keeping its promises, as work that the operator runs for it.
 
 A cloud has duties of its own: to say in a node class what it selects, to tag, to take away what nobody needs
-any longer. A provider that :class:`HasChores` hands them to the operator, which runs them while it leads.
+any longer. A provider that :class:`HasControllers` hands them to the operator, which runs them while it leads.
 
 A chore changes nothing in Kubernetes by itself: it returns a :class:`~karpenter.core.effects.Step`, effects
 and when to look again, which is carried out as every other decision is. What it does in its cloud is its own
@@ -277,7 +277,7 @@ class ClusterObjects(Protocol):
         ...
 
 
-class Knob(msgspec.Struct, frozen=True):
+class ProviderSetting(msgspec.Struct, frozen=True):
     """A setting that only one provider has, as commands and documentation show it."""
 
     name: str
@@ -297,7 +297,7 @@ class Knob(msgspec.Struct, frozen=True):
         return self.name.replace("-", "_")
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderContext(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a provider is given."""
 
     clock: Clock
@@ -315,7 +315,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Asks the API server for its version, such as ``1.33``; None where nobody can."""
 
 
-Connect: TypeAlias = Callable[[Surroundings], AbstractAsyncContextManager[CloudProvider]]
+Connect: TypeAlias = Callable[[ProviderContext], AbstractAsyncContextManager[CloudProvider]]
 """
 How a provider begins: entered, it is ready to be asked; left, it has stopped whatever it runs.
 
@@ -323,7 +323,7 @@ This is what an entry point of the group ``karpenter.providers`` names.
 """
 
 
-class Office(msgspec.Struct, frozen=True, kw_only=True):
+class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     """What chores find when they begin."""
 
     view: Callable[[], ClusterView]
@@ -334,7 +334,7 @@ class Office(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @runtime_checkable
-class Chore(Protocol):
+class SingletonController(Protocol):
     """Something that is done once in a while."""
 
     @property
@@ -347,7 +347,7 @@ class Chore(Protocol):
         ...
 
 
-class Care(Protocol):
+class ObjectController(Protocol):
     """Something that is done for one object at a time, when it changes."""
 
     @property
@@ -369,11 +369,11 @@ class Care(Protocol):
         ...
 
 
-Duty: TypeAlias = Chore | Care
+ProviderController: TypeAlias = SingletonController | ObjectController
 
 
 @runtime_checkable
-class HasChores(Protocol):
+class HasControllers(Protocol):
     """A provider with duties of its own."""
 
     @property
@@ -381,6 +381,6 @@ class HasChores(Protocol):
         """The metrics that only this provider has."""
         ...
 
-    def chores(self, office: Office) -> tuple[Duty, ...]:
+    def chores(self, office: ControllerContext) -> tuple[ProviderController, ...]:
         """Return what has to be done while the operator leads; asked once, before anything is done."""
         ...

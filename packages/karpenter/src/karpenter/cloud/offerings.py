@@ -1,7 +1,7 @@
 """
 What an offering is called, and which ones failed lately.
 
-A cloud says that an offering is sold out only when a launch fails. :class:`SoldOut` remembers that for a few
+A cloud says that an offering is sold out only when a launch fails. :class:`InsufficientCapacityCache` remembers that for a few
 minutes, so that the next decision buys something else, and then forgets it, so that it is tried again.
 
 What to buy for a claim: everything that would do, the cheapest first.
@@ -54,7 +54,7 @@ class OfferingName(msgspec.Struct, frozen=True, order=True):
         return f"{self.instance_type}/{self.zone}/{self.capacity_type}{reserved}"
 
 
-class SoldOut:
+class InsufficientCapacityCache:
     """Offerings that failed, until when each is skipped."""
 
     def __init__(self, *, monotonic: Callable[[], float], remembered: float = REMEMBERED) -> None:
@@ -74,7 +74,7 @@ class SoldOut:
         return frozenset(self._until)
 
 
-def without(catalog: Catalog, sold_out: frozenset[OfferingName]) -> Catalog:
+def mark_unavailable(catalog: Catalog, sold_out: frozenset[OfferingName]) -> Catalog:
     """Return the catalogue with these offerings marked as not available; all types stay in it."""
     if not sold_out:
         return catalog

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karpenter.api.nodepool import NodePool
-    from karpenter.cloud.cloudprovider import Care, Chore, CloudProvider
+    from karpenter.cloud.cloudprovider import CloudProvider, ObjectController, SingletonController
     from karpenter.controllers.perform import Performer
     from karpenter.core.model.catalog import Catalog
 
@@ -31,10 +31,10 @@ USUAL_WAIT: Final = 60.0
 _AFTER_FAILURE: Final = Backoff(first=5.0, cap=600.0)
 
 
-class ChoreRound:
+class ProviderSingleton:
     """A chore as a round: what fails is tried again, later each time."""
 
-    def __init__(self, chore: Chore, performer: Performer) -> None:
+    def __init__(self, chore: SingletonController, performer: Performer) -> None:
         self.name = chore.name
         self._chore = chore
         self._performer = performer
@@ -57,10 +57,10 @@ class ChoreRound:
         return USUAL_WAIT if step.again is None else step.again
 
 
-class CareTaker:
+class ProviderReconciler:
     """A care as a reconciler."""
 
-    def __init__(self, care: Care, performer: Performer) -> None:
+    def __init__(self, care: ObjectController, performer: Performer) -> None:
         self.name = care.name
         self._care = care
         self._performer = performer
@@ -72,7 +72,7 @@ class CareTaker:
         return step.again
 
 
-class Catalogs:
+class PoolCatalogs:
     """Asks the cloud what it sells; the same answers give the same value."""
 
     def __init__(self, cloud: CloudProvider) -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from karpenter.api.ec2nodeclass_status import AMI
 from karpenter.cloud.aws.amifamily.alias import Alias, UnsupportedAlias, check_alias, parse_alias, published
-from karpenter.cloud.aws.amifamily.ami import Image, ImageChoice, Images, as_status
-from karpenter.cloud.aws.amifamily.ssm import Parameters
-from karpenter.cloud.aws.errors import Missing
+from karpenter.cloud.aws.amifamily.ami import AMIProvider, FoundImage, ImageChoice, as_status
+from karpenter.cloud.aws.amifamily.ssm import SSMProvider
+from karpenter.cloud.aws.errors import ResourceNotFound
 from karpenter.cloud.errors import CloudError
 from karpenter.core.model.requirements import Requirements
 from karpenter_local.virtual import VirtualClock
@@ -18,7 +18,7 @@ from tests.unit.cloud.aws.instancetype.test_instancetype import built
 from tests.unit.cloud.aws.scripted import ScriptedAws, virtually
 from tests.unit.cloud.aws.world import node_class
 
-NOT_FOUND = Missing(action="ssm:GetParameter", code="ParameterNotFound", message="")
+NOT_FOUND = ResourceNotFound(action="ssm:GetParameter", code="ParameterNotFound", message="")
 
 
 def told(number: str, **more: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def looked(
     times: int = 1,
     wait: float = 0.0,
     **spec: Any,
-) -> tuple[tuple[Image, ...], ScriptedAws]:
+) -> tuple[tuple[FoundImage, ...], ScriptedAws]:
     """Return the images of a class, and what AWS was asked."""
 
     def parameter(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,10 +48,10 @@ def looked(
         value = parameters[asked["Name"]] if parameters is not None else "ami-1"
         return {"Parameter": {"Value": value}}
 
-    async def main(clock: VirtualClock) -> tuple[tuple[Image, ...], ScriptedAws]:
-        aws = ScriptedAws({"DescribeImages": {"Images": images}, "GetParameter": parameter})
-        finding = Images(aws, Parameters(aws, monotonic=clock.monotonic), clock=clock, seconds=60.0)
-        found: tuple[Image, ...] = ()
+    async def main(clock: VirtualClock) -> tuple[tuple[FoundImage, ...], ScriptedAws]:
+        aws = ScriptedAws({"DescribeImages": {"AMIProvider": images}, "GetParameter": parameter})
+        finding = AMIProvider(aws, SSMProvider(aws, monotonic=clock.monotonic), clock=clock, seconds=60.0)
+        found: tuple[FoundImage, ...] = ()
         for _ in range(times):
             found = await finding.find(node_class(**spec), "1.33")
             await clock.sleep(wait)
@@ -65,7 +65,7 @@ def custom(*terms: dict[str, Any]) -> dict[str, Any]:
     return {"amiFamily": "AL2023", "amiSelectorTerms": list(terms)}
 
 
-def ids(found: tuple[Image, ...]) -> list[str]:
+def ids(found: tuple[FoundImage, ...]) -> list[str]:
     """Return the ids of images."""
     return [each.id for each in found]
 

@@ -11,11 +11,11 @@ from karpenter.api.ec2nodeclass_status import AMI, SecurityGroup, Subnet
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.wire import convert
 from karpenter.cloud.aws.amifamily.alias import NEURON, NVIDIA, STANDARD
-from karpenter.cloud.aws.amifamily.resolver import Cooked, Kitchen
+from karpenter.cloud.aws.amifamily.resolver import LaunchTemplateBuilder, ResolvedLaunchTemplate
 from karpenter.cloud.aws.cluster import Joining
-from karpenter.cloud.aws.instance.filter import narrow
+from karpenter.cloud.aws.instance.filter import filter_instance_types
 from karpenter.cloud.aws.instancetype.instancetype import traits_of
-from karpenter.cloud.aws.launchtemplate import Recipe
+from karpenter.cloud.aws.launchtemplate import LaunchTemplate
 from karpenter.cloud.aws.options import AwsSettings
 from karpenter.cloud.aws.placementgroup import PlacementGroup
 from karpenter.cloud.aws.tags import tags_of
@@ -60,7 +60,7 @@ def cooked(
     targeted: bool = True,
     region: str = "us-west-2",
     **spec: Any,
-) -> tuple[Cooked, ...]:
+) -> tuple[ResolvedLaunchTemplate, ...]:
     """Return the recipes for a claim of a class."""
     found = resolved(**spec)
     found = msgspec.structs.replace(
@@ -69,7 +69,7 @@ def cooked(
     settings = AwsSettings(cluster="ours", reserved_capacity=targeted)
     traits = traits_of(found, settings=settings, region=region, group=group)
     owner = wanted or claim(ON_DEMAND)
-    kitchen = Kitchen(
+    kitchen = LaunchTemplateBuilder(
         node_class=found,
         traits=traits,
         types=every_type(),
@@ -79,7 +79,7 @@ def cooked(
         reserved_capacity=targeted,
     )
     held = counted(catalog(*(types or ("m5.large",)), wanted=traits))
-    return kitchen.cook(owner, narrow(held, owner))
+    return kitchen.cook(owner, filter_instance_types(held, owner))
 
 
 def data(*types: str, **more: Any) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def test_interfaces_that_a_class_lists() -> None:
         {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
         {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
     ]
-    recipe = Recipe(
+    recipe = LaunchTemplate(
         cluster="ours",
         node_class="default",
         region="us-west-2",
@@ -310,7 +310,7 @@ def test_enclaves_for_who_asks_for_them() -> None:
     found = resolved()
     settings = AwsSettings(cluster="ours")
     traits = traits_of(found, settings=settings, region="us-west-2", group=None)
-    kitchen = Kitchen(
+    kitchen = LaunchTemplateBuilder(
         node_class=found,
         traits=traits,
         types=every_type(),
@@ -319,7 +319,7 @@ def test_enclaves_for_who_asks_for_them() -> None:
         tags={},
         reserved_capacity=True,
     )
-    (only,) = kitchen.cook(asking, narrow(catalog("m5.large"), wanted))
+    (only,) = kitchen.cook(asking, filter_instance_types(catalog("m5.large"), wanted))
 
     assert only.recipe.template_data()["EnclaveOptions"] == {"Enabled": True}
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.cloud.aws.instance.createfleet import is_for
+from karpenter.cloud.aws.instance.createfleet import is_launched_for
 from karpenter.cloud.aws.instance.launch import SETTLING
 from karpenter.cloud.aws.operator import Assembled
 from karpenter.cloud.aws.sdk import LIMITS
@@ -65,7 +65,7 @@ def running(*claims: NodeClaim) -> int:
         Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}]
     )
     return sum(
-        any(is_for({tag["Key"]: tag["Value"] for tag in each["Tags"]}, own.metadata.uid) for own in claims)
+        any(is_launched_for({tag["Key"]: tag["Value"] for tag in each["Tags"]}, own.metadata.uid) for own in claims)
         for reservation in found["Reservations"]
         for each in reservation["Instances"]
     )

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from karpenter.cloud.aws.instance.filter import MOST_TYPES, Purchase, narrow
-from karpenter.cloud.aws.instancetype.instancetype import Builder, Traits
+from karpenter.cloud.aws.instance.filter import MAX_INSTANCE_TYPES, LaunchOptions, filter_instance_types
+from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeBuilder, Traits
 from karpenter.cloud.catalogs.ec2.instancetypes import WELL_KNOWN
 from karpenter.cloud.catalogs.kwok import Interner
 from karpenter.cloud.errors import InsufficientCapacity
@@ -42,7 +42,7 @@ def catalog(
     *names: str, wanted: Traits | None = None, spot: dict[tuple[str, str], float] | None = None
 ) -> Catalog:
     """Return what may be bought of some types."""
-    builder = Builder(wanted or traits(), prices(CHEAP if spot is None else spot), Interner())
+    builder = InstanceTypeBuilder(wanted or traits(), prices(CHEAP if spot is None else spot), Interner())
     built = (builder.build(every_type()[name], frozenset(ZONES)) for name in names or USUAL)
     return Catalog(types=tuple(each for each in built if each is not None), well_known=WELL_KNOWN)
 
@@ -68,14 +68,14 @@ def counted(found: Catalog, **left: int) -> Catalog:
     return msgspec.structs.replace(found, types=tuple(map(kind, found.types)))
 
 
-def names(purchase: Purchase) -> list[str]:
+def names(purchase: LaunchOptions) -> list[str]:
     """Return the types that are asked for, in order."""
     return [option.kind.name for option in purchase.options]
 
 
 def test_what_is_cheapest_comes_first() -> None:
     """In the order of the lowest price of each type."""
-    assert names(narrow(catalog(), claim(ON_DEMAND))) == [
+    assert names(filter_instance_types(catalog(), claim(ON_DEMAND))) == [
         "t3.large",
         "c5.large",
         "m5.large",
@@ -108,7 +108,7 @@ def test_what_is_cheapest_comes_first() -> None:
 )
 def test_what_would_do(requirements: tuple[Any, ...], requests: dict[str, str], expected: list[str]) -> None:
     """Every requirement of the claim, and room for its requests."""
-    found = narrow(catalog(), claim(ON_DEMAND, *requirements, requests=requests or {"cpu": "1"}))
+    found = filter_instance_types(catalog(), claim(ON_DEMAND, *requirements, requests=requests or {"cpu": "1"}))
 
     assert names(found) == expected
 
@@ -126,7 +126,7 @@ def test_what_would_do(requirements: tuple[Any, ...], requests: dict[str, str], 
 def test_nothing_would_do(requirements: tuple[Any, ...], requests: dict[str, str]) -> None:
     """The claim is given up, and something else is decided."""
     with pytest.raises(InsufficientCapacity):
-        narrow(catalog(), claim(ON_DEMAND, *requirements, requests=requests or {"cpu": "1"}))
+        filter_instance_types(catalog(), claim(ON_DEMAND, *requirements, requests=requests or {"cpu": "1"}))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_nothing_would_do(requirements: tuple[Any, ...], requests: dict[str, str
 )
 def test_exotic_types(requirements: tuple[Any, ...], requests: dict[str, str], expected: bool) -> None:
     """Bare metal and accelerators are for those who need them."""
-    found = narrow(catalog(), claim(ON_DEMAND, *requirements, requests=requests or {"cpu": "1"}))
+    found = filter_instance_types(catalog(), claim(ON_DEMAND, *requirements, requests=requests or {"cpu": "1"}))
 
     assert bool({"m5.metal", "p5.48xlarge", "inf2.xlarge"} & set(names(found))) is expected
 
@@ -151,7 +151,7 @@ def test_spot_that_costs_more_than_on_demand_is_left_out() -> None:
     """Where both would do."""
     dear = {("m5.large", zone): 0.9 for zone in ZONES}
 
-    found = narrow(catalog("m5.large", "t3.large", spot={**CHEAP, **dear}), claim(ANY))
+    found = filter_instance_types(catalog("m5.large", "t3.large", spot={**CHEAP, **dear}), claim(ANY))
 
     assert (found.capacity_type, names(found)) == ("spot", ["t3.large"])
 
@@ -160,7 +160,7 @@ def test_spot_at_any_price_for_who_wants_spot_only() -> None:
     """There is nothing to compare it with."""
     dear = {("m5.large", zone): 0.9 for zone in ZONES}
 
-    found = narrow(catalog("m5.large", spot=dear), claim(requirement(KIND, "In", "spot")))
+    found = filter_instance_types(catalog("m5.large", spot=dear), claim(requirement(KIND, "In", "spot")))
 
     assert names(found) == ["m5.large"]
 
@@ -177,7 +177,7 @@ def test_spot_at_any_price_for_who_wants_spot_only() -> None:
 )
 def test_capacity_type(wanted: Any, spot: dict[tuple[str, str], float], expected: str) -> None:
     """Reserved before spot before on demand."""
-    found = narrow(catalog("c5.large", "m5.large", spot=spot), claim(wanted))
+    found = filter_instance_types(catalog("c5.large", "m5.large", spot=spot), claim(wanted))
 
     assert found.capacity_type == expected
     assert {each.capacity_type for option in found.options for each in option.offerings} == {expected}
@@ -195,14 +195,14 @@ def test_tenancy(values: tuple[str, ...], expected: str) -> None:
     """Shared hardware unless it must not be."""
     wanted = (requirement("karpenter.k8s.aws/instance-tenancy", "In", *values),) if values else ()
 
-    assert narrow(catalog(), claim(ON_DEMAND, *wanted)).tenancy == expected
+    assert filter_instance_types(catalog(), claim(ON_DEMAND, *wanted)).tenancy == expected
 
 
 def test_a_request_has_so_many_types_at_most() -> None:
     """The cheapest sixty, whatever else would do."""
-    found = narrow(everything(), claim(ON_DEMAND))
+    found = filter_instance_types(everything(), claim(ON_DEMAND))
 
-    assert len(found.options) == MOST_TYPES == 60
+    assert len(found.options) == MAX_INSTANCE_TYPES == 60
     cheapest = [option.cheapest for option in found.options]
     assert cheapest == sorted(cheapest)
 
@@ -222,10 +222,10 @@ def test_variety(least: int, annotations: dict[str, str], fits: bool) -> None:
     wanted = claim(ON_DEMAND, requirement(TYPE, "Exists", least=least), annotations=annotations)
 
     if fits:
-        assert narrow(catalog(), wanted).options
+        assert filter_instance_types(catalog(), wanted).options
     else:
         with pytest.raises(InsufficientCapacity, match=f"minValues is {least}"):
-            narrow(catalog(), wanted)
+            filter_instance_types(catalog(), wanted)
 
 
 BLOCK = {"reservation_type": "capacity-block"}
@@ -241,23 +241,23 @@ class TestReservations:
 
     def test_a_reservation_comes_before_everything_else(self) -> None:
         """Nothing else is asked for."""
-        found = narrow(with_reservations(reservation()), claim(RESERVED))
+        found = filter_instance_types(with_reservations(reservation()), claim(RESERVED))
 
         assert (found.capacity_type, names(found)) == ("reserved", ["m5.large"])
 
     def test_not_for_who_does_not_want_it(self) -> None:
         """A claim says which capacity types it takes."""
-        assert narrow(with_reservations(reservation()), claim(ANY)).capacity_type == "spot"
+        assert filter_instance_types(with_reservations(reservation()), claim(ANY)).capacity_type == "spot"
 
     def test_not_if_nothing_is_left_of_it(self) -> None:
         """Then it is as if there were none."""
-        assert narrow(with_reservations(reservation(), cr_1=0), claim(RESERVED)).capacity_type == "spot"
+        assert filter_instance_types(with_reservations(reservation(), cr_1=0), claim(RESERVED)).capacity_type == "spot"
 
     def test_of_two_in_a_zone_the_one_with_more_left(self) -> None:
         """So that they are used up evenly."""
         held = with_reservations(reservation(), reservation(id="cr-2"), cr_1=1, cr_2=5)
 
-        found = narrow(held, claim(RESERVED))
+        found = filter_instance_types(held, claim(RESERVED))
 
         assert [each.reservation_id for option in found.options for each in option.offerings] == ["cr-2"]
 
@@ -265,7 +265,7 @@ class TestReservations:
         """EC2 may choose among zones."""
         held = with_reservations(reservation(), reservation(id="cr-2", availability_zone="us-west-2b"))
 
-        found = narrow(held, claim(RESERVED))
+        found = filter_instance_types(held, claim(RESERVED))
 
         ids = {each.reservation_id for option in found.options for each in option.offerings}
         assert ids == {"cr-1", "cr-2"}
@@ -295,7 +295,7 @@ class TestReservations:
     )
     def test_one_sort_at_a_time(self, held: tuple[Any, ...], sort: tuple[str, bool]) -> None:
         """Each needs a request of its own; the cheapest wins, and of equals the ordinary one."""
-        found = narrow(with_reservations(*held), claim(RESERVED))
+        found = filter_instance_types(with_reservations(*held), claim(RESERVED))
 
         assert (found.reservation_type, found.interruptible) == sort
 
@@ -305,6 +305,6 @@ class TestReservations:
             reservation(**BLOCK), reservation(id="cr-2", availability_zone="us-west-2b", **BLOCK)
         )
 
-        found = narrow(held, claim(RESERVED))
+        found = filter_instance_types(held, claim(RESERVED))
 
         assert sum(len(option.offerings) for option in found.options) == 1

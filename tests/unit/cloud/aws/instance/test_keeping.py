@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from karpenter.cloud.aws.launchtemplate import KEPT_FOR, Templates
-from karpenter.cloud.aws.sdk import Answer
+from karpenter.cloud.aws.launchtemplate import KEPT_FOR, LaunchTemplateProvider
+from karpenter.cloud.aws.sdk import ApiResponse
 from karpenter_local.virtual import VirtualClock
 from tests.unit.cloud.aws.scripted import ScriptedAws, instrumented, virtually
 
@@ -15,13 +15,13 @@ def test_a_template_that_turns_out_to_be_gone_is_swept_once() -> None:
     """A launch may find out that a template is gone while it is being deleted; the others go all the same."""
 
     async def main(clock: VirtualClock) -> list[Any]:
-        def delete(parameters: Mapping[str, Any]) -> Answer:
+        def delete(parameters: Mapping[str, Any]) -> ApiResponse:
             templates.forget([parameters["LaunchTemplateName"]])
             return {}
 
         aws = ScriptedAws({"DescribeLaunchTemplates": LEFT_BEHIND, "DeleteLaunchTemplate": delete})
         meters, _ = instrumented(clock)
-        templates = Templates(aws, cluster="blue", meters=meters, monotonic=clock.monotonic)
+        templates = LaunchTemplateProvider(aws, cluster="blue", meters=meters, monotonic=clock.monotonic)
         await templates.recall()
         await clock.sleep(KEPT_FOR)
         await templates.sweep()

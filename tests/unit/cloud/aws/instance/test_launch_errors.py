@@ -2,7 +2,7 @@
 
 import pytest
 
-from karpenter.cloud.aws.errors import NoAnswer, NotAllowed, Refused
+from karpenter.cloud.aws.errors import AccessDenied, AwsApiError, NoResponse
 from karpenter.cloud.aws.instance.createfleet import FleetError
 from karpenter.cloud.aws.instance.launch_errors import (
     UNFULFILLABLE,
@@ -100,9 +100,9 @@ def test_too_many_calls_are_not_refused() -> None:
     assert isinstance(failure([FleetError(code="RequestLimitExceeded")]), Throttled)
 
 
-def refused(code: str, status: int = 400) -> Refused:
+def refused(code: str, status: int = 400) -> AwsApiError:
     """Return a refusal of EC2."""
-    return Refused(action="ec2:CreateFleet", code=code, message="no", status=status)
+    return AwsApiError(action="ec2:CreateFleet", code=code, message="no", status=status)
 
 
 @pytest.mark.parametrize(
@@ -111,11 +111,11 @@ def refused(code: str, status: int = 400) -> Refused:
         pytest.param(refused("InvalidParameter"), LaunchRefused, id="a request that is wrong"),
         pytest.param(refused("InternalError", 500), LaunchFailed, id="a fault of EC2"),
         pytest.param(
-            NotAllowed(action="ec2:CreateFleet", code="UnauthorizedOperation", message=""),
+            AccessDenied(action="ec2:CreateFleet", code="UnauthorizedOperation", message=""),
             LaunchRefused,
             id="a permission that is missing",
         ),
-        pytest.param(NoAnswer(action="ec2:CreateFleet", because="timeout"), LaunchFailed, id="no answer"),
+        pytest.param(NoResponse(action="ec2:CreateFleet", because="timeout"), LaunchFailed, id="no answer"),
         pytest.param(Throttled(), Throttled, id="too many calls"),
         pytest.param(InsufficientCapacity(), InsufficientCapacity, id="sold out"),
     ],
@@ -127,6 +127,6 @@ def test_as_launch_error(error: CloudError, expected: type[CloudError]) -> None:
 
 def test_a_missing_permission_names_the_action() -> None:
     """So that whoever reads the claim knows what to grant."""
-    error = as_launch_error(NotAllowed(action="ec2:CreateFleet", code="UnauthorizedOperation", message=""))
+    error = as_launch_error(AccessDenied(action="ec2:CreateFleet", code="UnauthorizedOperation", message=""))
 
     assert "not allowed to call ec2:CreateFleet" in str(error)

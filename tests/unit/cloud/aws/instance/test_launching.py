@@ -12,7 +12,7 @@ from karpenter.api.nodeclaim import NodeClaim, NodeRequirement
 from karpenter.cloud.aws.instance.launch_errors import UNFULFILLABLE
 from karpenter.cloud.aws.metrics import LAUNCH_FAILURES, METRICS
 from karpenter.cloud.aws.operator import Assembled
-from karpenter.cloud.aws.unavailableofferings import Place
+from karpenter.cloud.aws.unavailableofferings import OfferingKey
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import CloudError, InsufficientCapacity, LaunchRefused
 from karpenter.telemetry.metrics import Metrics
@@ -178,7 +178,7 @@ def test_what_cannot_be_had_is_remembered(code: str, kind: str) -> None:
 
     assert isinstance(error, InsufficientCapacity)
     assert len(error.offerings) == 3
-    assert places == {Place("m5.large", f"us-west-2{zone}", kind) for zone in "abc"}
+    assert places == {OfferingKey("m5.large", f"us-west-2{zone}", kind) for zone in "abc"}
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from karpenter.api.ec2nodeclass_status import CapacityReservation
-from karpenter.cloud.aws.instancetype.instancetype import Builder, Traits, suits_class
+from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeBuilder, Traits, is_compatible
 from karpenter.cloud.aws.placementgroup import PlacementGroup
-from karpenter.cloud.aws.pricing import Prices
+from karpenter.cloud.aws.pricing import PricingProvider
 from karpenter.cloud.catalogs.kwok import Interner
 from karpenter.core.model.catalog import InstanceType
 from tests.unit.cloud.aws.catalogue import ZONES, interface, sold, traits
@@ -35,9 +35,9 @@ def group(strategy: str = "cluster", partitions: int = 0) -> PlacementGroup:
     return PlacementGroup(id="pg-1", name="group", strategy=strategy, partitions=partitions)
 
 
-def prices(spot: dict[tuple[str, str], float] | None = None) -> Prices:
+def prices(spot: dict[tuple[str, str], float] | None = None) -> PricingProvider:
     """Return prices that ship with the product, and perhaps some of spot."""
-    found = Prices(ScriptedAws())
+    found = PricingProvider(ScriptedAws())
     found._spot = spot
     return found
 
@@ -46,7 +46,7 @@ def built(
     name: str, wanted: Traits | None = None, *, zones: frozenset[str] = ALL, **more: Any
 ) -> InstanceType | None:
     """Return a type as a class sees it."""
-    builder = Builder(wanted or traits(), prices(**more), Interner())
+    builder = InstanceTypeBuilder(wanted or traits(), prices(**more), Interner())
     return builder.build(sold(name), zones)
 
 
@@ -226,7 +226,7 @@ def test_offerings_of_a_placement_group(partitions: int, expected: int) -> None:
 )
 def test_suits_class(name: str, wanted: Traits, expected: bool) -> None:
     """A type that cannot be what the class asks for is listed, but cannot be bought."""
-    assert suits_class(sold(name), wanted) is expected
+    assert is_compatible(sold(name), wanted) is expected
     kind = built(name, wanted)
     assert kind is not None
     assert any(each.available for each in kind.offerings) is expected

@@ -3,9 +3,9 @@
 from typing import Any
 
 from karpenter.api.nodepool import NodePool
-from karpenter.cloud.aws.instancetype.instancetype import SoldType
-from karpenter.cloud.aws.instancetype.metrics import OfferingGauges
-from karpenter.cloud.aws.instancetype.offering import Shop
+from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo
+from karpenter.cloud.aws.instancetype.metrics import InstanceTypeMetricsController
+from karpenter.cloud.aws.instancetype.offering import InstanceTypeStore
 from karpenter.cloud.aws.metrics import CPU_CORES, MEMORY_BYTES, OFFERING_AVAILABLE, OFFERING_PRICE
 from karpenter.cloud.catalogs.ec2.data import load_data
 from karpenter.cloud.errors import NodeClassNotReady
@@ -57,9 +57,9 @@ def shown(provider: Any, *pools: str, reserved: bool = True, rounds: int = 1) ->
 
     async def main(clock: VirtualClock) -> Metrics:
         meters, metrics = instrumented(clock)
-        shop = Shop(ScriptedAws())
-        shop.types, shop.version = {"m5.large": SoldType(facts=M5)}, 1
-        gauges = OfferingGauges(
+        shop = InstanceTypeStore(ScriptedAws())
+        shop.types, shop.version = {"m5.large": InstanceTypeInfo(facts=M5)}, 1
+        gauges = InstanceTypeMetricsController(
             provider=provider,
             view=seen(*map(pool, pools)),
             shop=shop,
@@ -132,10 +132,10 @@ def test_what_is_not_sold_any_longer_is_not_shown() -> None:
     async def main(clock: VirtualClock) -> Metrics:
         meters, metrics = instrumented(clock)
         held: Any = provider
-        gauges = OfferingGauges(
+        gauges = InstanceTypeMetricsController(
             provider=held,
             view=seen(pool("a")),
-            shop=Shop(ScriptedAws()),
+            shop=InstanceTypeStore(ScriptedAws()),
             meters=meters,
             reserved_capacity=False,
         )

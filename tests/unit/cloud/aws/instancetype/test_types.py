@@ -5,20 +5,26 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.aws.instancetype.instancetype import SoldType, Traits
-from karpenter.cloud.aws.instancetype.types import Amounts, amounts_of, kube_reserved, settle, storage_of
+from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo, Traits
+from karpenter.cloud.aws.instancetype.types import (
+    NodeResources,
+    ephemeral_storage,
+    kube_reserved,
+    node_resources,
+    resolve_kubelet,
+)
 from karpenter.cloud.aws.kubelet.expressions import BadExpression
 from tests.unit.cloud.aws.catalogue import disk, every_type, interface, sold, traits
 
 MI, GI, GB = 2**20, 2**30, 10**9
 
 
-def amounts(kind: SoldType, wanted: Traits, discovered: int | None = None) -> Amounts:
+def amounts(kind: InstanceTypeInfo, wanted: Traits, discovered: int | None = None) -> NodeResources:
     """Return what a machine offers and keeps."""
-    return amounts_of(kind, wanted, settle(kind, wanted), discovered=discovered)
+    return node_resources(kind, wanted, resolve_kubelet(kind, wanted), discovered=discovered)
 
 
-def left(kind: SoldType, wanted: Traits) -> dict[str, int]:
+def left(kind: InstanceTypeInfo, wanted: Traits) -> dict[str, int]:
     """Return what pods get."""
     found = amounts(kind, wanted)
     return {name: amount - found.overhead.get(name, 0) for name, amount in found.capacity.items()}
@@ -52,7 +58,7 @@ def test_what_is_left_for_pods(name: str, cpu: int, memory: int, pods: int, othe
     assert other.items() <= found.items()
 
 
-def expected(kind: SoldType, wanted: Traits) -> dict[str, int]:
+def expected(kind: InstanceTypeInfo, wanted: Traits) -> dict[str, int]:
     """Return what pods get, worked out step by step, as the guides of the images describe it."""
     facts = kind.facts
     family = wanted.family_name
@@ -125,7 +131,7 @@ def test_pods_and_what_is_kept_for_them(
 ) -> None:
     """By family, settings and interfaces that pods do not get; all of a t3.large."""
     kind, wanted = sold("t3.large"), traits(family, kubelet=kubelet, reserved_enis=enis)
-    settled = settle(kind, wanted)
+    settled = resolve_kubelet(kind, wanted)
 
     assert settled.pods == pods
     assert kube_reserved(kind, wanted, settled)["memory"] == reserved * MI
@@ -205,7 +211,7 @@ def test_what_is_kept(kubelet: dict[str, Any], resource: str, kept: int) -> None
 )
 def test_storage(family: str, disks: tuple[Any, ...], raid0: bool, kind: str, expected_size: int) -> None:
     """The disk that pods write to is what the class says it is, or what the family has."""
-    assert storage_of(sold(kind), traits(family, disks=disks, raid0=raid0)) == expected_size
+    assert ephemeral_storage(sold(kind), traits(family, disks=disks, raid0=raid0)) == expected_size
 
 
 def test_memory_that_was_seen_is_believed() -> None:
@@ -243,7 +249,7 @@ def test_efa_interfaces_on_the_first_card_take_room_from_pods() -> None:
     """They have no addresses."""
     with_efa = traits(interfaces=(interface(), interface(0, 1, "efa-only")))
 
-    assert settle(sold("m5.large"), with_efa).pods == 2 * 9 + 2
+    assert resolve_kubelet(sold("m5.large"), with_efa).pods == 2 * 9 + 2
 
 
 def test_windows_counts_addresses() -> None:
@@ -289,7 +295,7 @@ def test_expressions(
     kubelet: dict[str, Any], expressions: bool, pods: int, kube: tuple[tuple[str, str], ...]
 ) -> None:
     """Kubelet settings may depend on the instance type, where that is switched on."""
-    settled = settle(sold("m5.large"), traits(kubelet=kubelet, expressions=expressions))
+    settled = resolve_kubelet(sold("m5.large"), traits(kubelet=kubelet, expressions=expressions))
 
     assert (settled.pods, settled.reserved.kube) == (pods, kube)
 
@@ -297,4 +303,4 @@ def test_expressions(
 def test_an_expression_that_comes_to_nothing_is_told() -> None:
     """No type is sold with a number of pods that nobody asked for."""
     with pytest.raises(BadExpression):
-        settle(sold("m5.large"), traits(kubelet={"maxPods": "vcpus - 10"}, expressions=True))
+        resolve_kubelet(sold("m5.large"), traits(kubelet={"maxPods": "vcpus - 10"}, expressions=True))

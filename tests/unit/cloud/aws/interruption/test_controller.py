@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.cloud.aws.capacityreservation import Reservations
-from karpenter.cloud.aws.errors import Missing, NotAllowed
-from karpenter.cloud.aws.interruption.controller import Queue, Roster
+from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
+from karpenter.cloud.aws.errors import AccessDenied, ResourceNotFound
+from karpenter.cloud.aws.interruption.controller import InstanceClaims, InterruptionQueue
 from karpenter.cloud.aws.metrics import DELETED, QUEUED, RECEIVED
-from karpenter.cloud.aws.unavailableofferings import Place, Unavailable
+from karpenter.cloud.aws.unavailableofferings import OfferingKey, UnavailableOfferings
 from karpenter.cloud.cloudprovider import Interruption
 from karpenter_local.virtual import VirtualClock
 from tests.unit.cloud.aws.interruption.test_messages import (
@@ -52,9 +52,9 @@ class Post:
             {"GetQueueUrl": {"QueueUrl": "q"}, "ReceiveMessage": [{"Messages": messages}, {}]}
         )
         meters, self.metrics = instrumented(clock)
-        self.unavailable = Unavailable(monotonic=clock.monotonic)
-        self.reservations = Reservations(self.aws, clock=clock)
-        self.queue = Queue(
+        self.unavailable = UnavailableOfferings(monotonic=clock.monotonic)
+        self.reservations = CapacityReservationProvider(self.aws, clock=clock)
+        self.queue = InterruptionQueue(
             self.aws,
             "name",
             clock=clock,
@@ -62,7 +62,7 @@ class Post:
             unavailable=self.unavailable,
             reservations=self.reservations,
         )
-        self.roster = Roster(seen(*claims))
+        self.roster = InstanceClaims(seen(*claims))
 
     async def told(self) -> tuple[Interruption, ...]:
         """Return what the next messages tell."""
@@ -199,7 +199,7 @@ def test_an_unreadable_message_does_not_keep_the_others() -> None:
 
 def test_a_message_that_cannot_be_deleted_does_not_keep_the_others() -> None:
     """It will be told again, and thrown away then."""
-    denied = NotAllowed(action="sqs:DeleteMessage", code="AccessDenied", message="denied")
+    denied = AccessDenied(action="sqs:DeleteMessage", code="AccessDenied", message="denied")
 
     async def work(post: Post) -> Any:
         post.aws.answers["DeleteMessage"] = denied
@@ -215,7 +215,7 @@ def test_spot_capacity_that_is_taken_away_is_not_bought_again_at_once() -> None:
         await post.told()
         return post.unavailable.now().offerings
 
-    assert posted(message(WARNED), work=work) == {Place("m5.large", "us-west-2a", "spot")}
+    assert posted(message(WARNED), work=work) == {OfferingKey("m5.large", "us-west-2a", "spot")}
 
 
 def test_a_warning_for_a_machine_on_demand_marks_nothing() -> None:
@@ -273,8 +273,8 @@ def test_an_event_of_the_future_is_not_late() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        Missing(action="sqs:GetQueueUrl", code="QueueDoesNotExist", message="no such queue"),
-        NotAllowed(action="sqs:GetQueueUrl", code="AccessDenied", message="denied"),
+        ResourceNotFound(action="sqs:GetQueueUrl", code="QueueDoesNotExist", message="no such queue"),
+        AccessDenied(action="sqs:GetQueueUrl", code="AccessDenied", message="denied"),
     ],
     ids=["a queue that is missing", "a queue that is forbidden"],
 )
@@ -292,11 +292,11 @@ def test_a_queue_that_cannot_be_used_is_looked_for_again(error: Exception) -> No
 
 def test_a_queue_that_was_made_anew_is_found() -> None:
     """When the queue is gone, its address is asked for again."""
-    gone = Missing(action="sqs:ReceiveMessage", code="QueueDoesNotExist", message="no such queue")
+    gone = ResourceNotFound(action="sqs:ReceiveMessage", code="QueueDoesNotExist", message="no such queue")
 
     async def work(post: Post) -> Any:
         post.aws.answers["ReceiveMessage"] = [gone, {"Messages": [message(WARNED)]}]
-        with pytest.raises(Missing):
+        with pytest.raises(ResourceNotFound):
             await post.told()
         await post.told()
         return len(post.aws.asked("GetQueueUrl"))
@@ -329,7 +329,7 @@ def test_through_the_embedded_aws() -> None:
     async def work(made: Any) -> Any:
         queue = made.provider.parts.queue
         assert queue is not None
-        roster = Roster(seen(CLAIM))
+        roster = InstanceClaims(seen(CLAIM))
         (news,) = await queue.wait(roster)
         await queue.acknowledge(news)
         return news.kind, await queue.wait(roster)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.cloud.aws.errors import NotAllowed
-from karpenter.cloud.aws.interruption.controller import Roster
-from karpenter.cloud.aws.interruption.instancestatus import NOT_ALLOWED, PERIOD, Health
+from karpenter.cloud.aws.errors import AccessDenied
+from karpenter.cloud.aws.interruption.controller import InstanceClaims
+from karpenter.cloud.aws.interruption.instancestatus import NOT_ALLOWED, PERIOD, InstanceStatusController
 from karpenter.cloud.aws.metrics import UNHEALTHY
 from karpenter.core.effects import Amend, DeleteObject, Step
 from karpenter.telemetry.metrics import Metrics
@@ -39,8 +39,8 @@ def looked(
     async def main(clock: VirtualClock) -> tuple[list[Step], Metrics]:
         meters, metrics = instrumented(clock)
         aws = ScriptedAws()
-        roster = Roster(seen(*claims, joined()))
-        health = Health(aws, roster=roster, clock=clock, meters=meters)
+        roster = InstanceClaims(seen(*claims, joined()))
+        health = InstanceStatusController(aws, roster=roster, clock=clock, meters=meters)
         steps = []
         for statuses in rounds:
             aws.answers["DescribeInstanceStatus"] = {"InstanceStatuses": statuses}
@@ -140,7 +140,7 @@ def test_ec2_is_asked_three_questions_a_minute() -> None:
 
     async def main(clock: VirtualClock) -> Any:
         aws = ScriptedAws()
-        health = Health(aws, roster=Roster(seen()), clock=clock, meters=instrumented(clock)[0])
+        health = InstanceStatusController(aws, roster=InstanceClaims(seen()), clock=clock, meters=instrumented(clock)[0])
         step = await health.look()
         asked = [each["Filters"][0]["Name"] for each in aws.asked("DescribeInstanceStatus")]
         return step.again, asked
@@ -152,9 +152,9 @@ def test_without_permission_it_asks_rarely() -> None:
     """Someone may grant it; until then, nobody is bothered every minute."""
 
     async def main(clock: VirtualClock) -> float | None:
-        denied = NotAllowed(action="ec2:DescribeInstanceStatus", code="UnauthorizedOperation", message="")
+        denied = AccessDenied(action="ec2:DescribeInstanceStatus", code="UnauthorizedOperation", message="")
         aws = ScriptedAws({"DescribeInstanceStatus": denied})
-        health = Health(aws, roster=Roster(seen()), clock=clock, meters=instrumented(clock)[0])
+        health = InstanceStatusController(aws, roster=InstanceClaims(seen()), clock=clock, meters=instrumented(clock)[0])
         return (await health.look()).again
 
     assert virtually(main) == NOT_ALLOWED

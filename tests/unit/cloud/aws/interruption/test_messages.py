@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.aws.interruption.messages import BadMessage, News, read
+from karpenter.cloud.aws.interruption.messages import BadMessage, InterruptionMessage, read
 
 AT = datetime(2026, 6, 1, 12, 30, tzinfo=UTC)
 SPOT = "EC2 Spot Instance Interruption Warning"
@@ -96,7 +96,7 @@ def test_read(message: dict[str, Any], kind: str, instances: tuple[str, ...]) ->
 @pytest.mark.parametrize("body", ["", "  \n"], ids=["nothing", "blanks"])
 def test_an_empty_message_is_no_news(body: str) -> None:
     """Nothing is what it says."""
-    assert read(body) == News()
+    assert read(body) == InterruptionMessage()
 
 
 def test_the_time_of_the_event_is_kept() -> None:

@@ -12,8 +12,8 @@ from karpenter.api.ec2nodeclass_status import EC2NodeClassStatus, SecurityGroup,
 from karpenter.api.meta import Condition
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.aws.labels import TERMINATION_FINALIZER
-from karpenter.cloud.aws.nodeclass.controller import NodeClassCare, changes
-from karpenter.cloud.aws.nodeclass.metrics import ClassGauges
+from karpenter.cloud.aws.nodeclass.controller import NodeClassController, changes
+from karpenter.cloud.aws.nodeclass.metrics import NodeClassConditionMetrics
 from karpenter.cloud.aws.operator import Assembled
 from karpenter.core.effects import NOTHING, Amend, Announce, Step
 from karpenter.core.state.cluster import Gone, Put
@@ -26,9 +26,9 @@ from tests.unit.cloud.aws.world import World, node_class
 DENIED = Refuse(code="UnauthorizedOperation", message="You are not authorized.", status=403)
 
 
-def care(made: Assembled, *claims: NodeClaim) -> NodeClassCare:
+def care(made: Assembled, *claims: NodeClaim) -> NodeClassController:
     """Return what looks after classes, in a cluster with these claims."""
-    return NodeClassCare(
+    return NodeClassController(
         objects=made.objects,
         classes=made.classes,
         view=seen(*claims),
@@ -37,7 +37,7 @@ def care(made: Assembled, *claims: NodeClaim) -> NodeClassCare:
         profiles=made.profiles,
         templates=made.templates,
         meters=made.meters,
-        gauges=ClassGauges(made.meters, made.clock),
+        gauges=NodeClassConditionMetrics(made.meters, made.clock),
     )
 
 

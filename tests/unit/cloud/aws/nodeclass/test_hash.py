@@ -9,7 +9,7 @@ from karpenter.api.meta import Condition
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.aws.labels import CLASS_HASH, CLASS_HASH_VERSION
 from karpenter.cloud.aws.nodeclass.hash import CLASS_HASH_VERSION as VERSION
-from karpenter.cloud.aws.nodeclass.hash import HashCare
+from karpenter.cloud.aws.nodeclass.hash import NodeClassHashController
 from karpenter.cloud.aws.operator import Assembled
 from karpenter.core.effects import Amend
 from karpenter.core.state.cluster import Gone, Put
@@ -35,7 +35,7 @@ def stamps(
     world.objects.put(msgspec.structs.replace(found, metadata=metadata))
 
     async def work(made: Assembled) -> dict[str, Any]:
-        care = HashCare(objects=made.objects, view=seen(*claims), cluster=made.cluster)
+        care = NodeClassHashController(objects=made.objects, view=seen(*claims), cluster=made.cluster)
         step = await care.reconcile("default")
         amends = [each for each in step.effects if isinstance(each, Amend)]
         return {each.name: each.changes["metadata"]["annotations"] for each in amends}
@@ -108,7 +108,7 @@ def test_wakes(event: Any, expected: list[str]) -> None:
     world: World = shared_world()
 
     async def work(made: Assembled) -> list[str]:
-        care = HashCare(objects=made.objects, view=seen(), cluster=made.cluster)
+        care = NodeClassHashController(objects=made.objects, view=seen(), cluster=made.cluster)
         return list(care.wakes(event, None))
 
     assert world.run(work) == expected

@@ -8,7 +8,7 @@ import msgspec
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.meta import Condition
 from karpenter.cloud.aws.metrics import CLASS_CONDITIONS
-from karpenter.cloud.aws.nodeclass.metrics import ClassGauges
+from karpenter.cloud.aws.nodeclass.metrics import NodeClassConditionMetrics
 from karpenter_local.virtual import VirtualClock
 from tests.unit.cloud.aws.scripted import NOW, instrumented, virtually
 from tests.unit.cloud.aws.world import simple_class
@@ -33,7 +33,7 @@ def told(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> Any:
 
     async def main(clock: VirtualClock) -> Any:
         meters, metrics = instrumented(clock)
-        gauges = ClassGauges(meters, clock)
+        gauges = NodeClassConditionMetrics(meters, clock)
         assert gauges.seen(simple_class(conditions=before)) == ()
         effects = gauges.seen(simple_class(conditions=after))
         return [each.reason for each in effects], metrics.exposition().decode(), metrics
@@ -89,7 +89,7 @@ def test_a_class_that_leaves_is_shown_until_it_is_gone() -> None:
 
     async def main(clock: VirtualClock) -> list[str]:
         meters, metrics = instrumented(clock)
-        gauges = ClassGauges(meters, clock)
+        gauges = NodeClassConditionMetrics(meters, clock)
         gauges.seen(leaving(simple_class(conditions=(ready("True"),))))
         before = metrics.exposition().decode()
         gauges.gone("default")

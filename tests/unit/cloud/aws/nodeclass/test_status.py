@@ -9,9 +9,9 @@ import pytest
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.meta import Condition
-from karpenter.cloud.aws.errors import Refused
-from karpenter.cloud.aws.interruption.controller import Roster
-from karpenter.cloud.aws.nodeclass.status import Resolved
+from karpenter.cloud.aws.errors import AwsApiError
+from karpenter.cloud.aws.interruption.controller import InstanceClaims
+from karpenter.cloud.aws.nodeclass.status import ResolvedStatus
 from karpenter.cloud.aws.operator import Assembled
 from karpenter_local.aws.faults import Refuse
 from tests.unit.cloud.aws.scripted import NOW, seen
@@ -33,16 +33,16 @@ def world() -> World:
     return made
 
 
-def resolved(given: dict[str, str] | None = None, **spec: Any) -> Resolved:
+def resolved(given: dict[str, str] | None = None, **spec: Any) -> ResolvedStatus:
     """Return what comes of a class; nothing is launched to try it out."""
 
-    async def work(made: Assembled) -> Resolved:
+    async def work(made: Assembled) -> ResolvedStatus:
         return await made.resolver.resolve(node_class(world(), **spec))
 
     return world().run(work, types=True, given={"DISABLE_DRY_RUN": "true", **(given or {})})
 
 
-def condition(found: Resolved, kind: str) -> Condition:
+def condition(found: ResolvedStatus, kind: str) -> Condition:
     """Return one condition."""
     return next(each for each in found.status.conditions if each.type == kind)
 
@@ -265,7 +265,7 @@ def test_without_the_gate_reservations_do_not_count() -> None:
 def test_what_was_known_stays_when_ec2_does_not_answer(operation: str, kind: str) -> None:
     """A class that was ready stays ready, with what it had found, and the error is told."""
 
-    async def work(made: Assembled) -> tuple[EC2NodeClass, Resolved]:
+    async def work(made: Assembled) -> tuple[EC2NodeClass, ResolvedStatus]:
         known = await world().resolve(made, node_class(world()))
         world().account.faults.always(operation, Refuse(code="InvalidParameterValue", message="no"))
         await made.clock.sleep(3600.0)
@@ -295,7 +295,7 @@ def test_a_placement_group_that_cannot_be_asked_about_is_told() -> None:
 def test_a_new_generation_is_not_ready_because_the_last_one_was() -> None:
     """Conditions are about the generation that was looked at."""
 
-    async def work(made: Assembled) -> Resolved:
+    async def work(made: Assembled) -> ResolvedStatus:
         known = await world().resolve(made, node_class(world()))
         changed = msgspec.structs.replace(
             known,
@@ -355,14 +355,14 @@ def test_a_queue_that_cannot_be_used_is_told(
 ) -> None:
     """Every class says so until it works; machines are launched all the same."""
 
-    async def work(made: Assembled) -> list[Resolved]:
+    async def work(made: Assembled) -> list[ResolvedStatus]:
         listening = made.provider.parts.queue
         assert listening is not None
-        with pytest.raises(Refused):
-            await listening.wait(Roster(seen()))
+        with pytest.raises(AwsApiError):
+            await listening.wait(InstanceClaims(seen()))
         bad = await made.resolver.resolve(node_class(world()))
         world().clients.by_name["sqs"].create_queue(QueueName=queue)
-        assert await listening.wait(Roster(seen())) == ()
+        assert await listening.wait(InstanceClaims(seen())) == ()
         before = msgspec.structs.replace(node_class(world()), status=bad.status)
         return [bad, await made.resolver.resolve(before)]
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from karpenter.api.meta import Resource
-from karpenter.cloud.aws.nodeclass.status import ClassBook
+from karpenter.cloud.aws.nodeclass.status import NodeClassCache
 from karpenter_local.testing.cluster_objects import ObjectsInMemory
 from tests.unit.cloud.aws.world import simple_class
 
@@ -33,7 +33,7 @@ class Counting(ObjectsInMemory):
 async def test_how_often_a_class_is_read(followed: bool, reads: int) -> None:
     """Once is enough where every change is told."""
     objects = Counting(simple_class())
-    book = ClassBook(objects)
+    book = NodeClassCache(objects)
     if followed:
         book.follow()
 
@@ -46,7 +46,7 @@ async def test_how_often_a_class_is_read(followed: bool, reads: int) -> None:
 async def test_a_class_that_has_changed_is_read_again() -> None:
     """What was read before is not believed."""
     objects = Counting(simple_class())
-    book = ClassBook(objects)
+    book = NodeClassCache(objects)
     book.follow()
     await book.get("default")
     changed = msgspec.structs.replace(simple_class(), status=simple_class(instance_profile="p").status)
@@ -59,7 +59,7 @@ async def test_a_class_that_has_changed_is_read_again() -> None:
 async def test_a_class_that_is_missing_is_not_asked_for_again() -> None:
     """Until somebody tells that it has come."""
     objects = Counting()
-    book = ClassBook(objects)
+    book = NodeClassCache(objects)
     book.follow()
 
     assert [await book.get("none") for _ in range(2)] == [None, None]
@@ -76,7 +76,7 @@ async def test_a_change_while_a_class_is_read_is_not_missed() -> None:
             return found
 
     objects = Slow(simple_class())
-    book = ClassBook(objects)
+    book = NodeClassCache(objects)
     book.follow()
     for _ in range(2):
         assert cast("EC2NodeClass", await book.get("default")).name == "default"

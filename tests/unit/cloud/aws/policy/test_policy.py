@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from karpenter.cloud.aws.garbagecollection import ProfileCollection, TemplateCollection
-from karpenter.cloud.aws.interruption.controller import Roster
-from karpenter.cloud.aws.interruption.instancestatus import Health
-from karpenter.cloud.aws.nodeclass.controller import NodeClassCare
-from karpenter.cloud.aws.nodeclass.metrics import ClassGauges
+from karpenter.cloud.aws.garbagecollection import (
+    InstanceProfileGarbageCollection,
+    LaunchTemplateGarbageCollection,
+)
+from karpenter.cloud.aws.interruption.controller import InstanceClaims
+from karpenter.cloud.aws.interruption.instancestatus import InstanceStatusController
+from karpenter.cloud.aws.nodeclass.controller import NodeClassController
+from karpenter.cloud.aws.nodeclass.metrics import NodeClassConditionMetrics
 from karpenter.cloud.aws.operator import Assembled
-from karpenter.cloud.aws.policy import Place, policies
+from karpenter.cloud.aws.policy import PolicyScope, policies
 from karpenter.cloud.aws.refresh import refresh_prices
-from karpenter.cloud.aws.tagging import TaggingCare
+from karpenter.cloud.aws.tagging import TaggingController
 from karpenter.cloud.cloudprovider import Machine
 from tests.unit.cloud.aws.interruption.test_messages import of_state
 from tests.unit.cloud.aws.nodeclass.test_controller import kept
@@ -64,7 +67,7 @@ class Life:
         await refresh_prices(made.prices, made.clock)
         await made.cluster.joining()
         await made.shifts.refresh()
-        await TemplateCollection(made.templates).look()
+        await LaunchTemplateGarbageCollection(made.templates).look()
         wanted = kept(
             node_class(
                 self.world,
@@ -77,10 +80,10 @@ class Life:
         await self.world.resolve(made, wanted)
         for kind in ("spot", "on-demand"):
             await self._use(made, kind)
-        await Health(made.aws, roster=Roster(seen()), clock=made.clock, meters=made.meters).look()
+        await InstanceStatusController(made.aws, roster=InstanceClaims(seen()), clock=made.clock, meters=made.meters).look()
         queue = made.provider.parts.queue
         assert queue is not None
-        await queue.wait(Roster(seen()))
+        await queue.wait(InstanceClaims(seen()))
         await self._end(made)
 
     async def _use(self, made: Assembled, kind: str) -> None:
@@ -95,15 +98,15 @@ class Life:
         zone, _, number = machine.provider_id.removeprefix("aws:///").partition("/")
         assert zone
         owner = launched(instance=number, node="node-1")
-        care = TaggingCare(view=seen(owner), instances=made.instances, cluster=CLUSTER, clock=made.clock)
+        care = TaggingController(view=seen(owner), instances=made.instances, cluster=CLUSTER, clock=made.clock)
         await care.reconcile(owner.name)
 
     async def _end(self, made: Assembled) -> None:
         """Let the class go, and all that was made for it."""
         await made.clock.sleep(3600.0)
         self.world.objects.put(kept(node_class(self.world), leaving=True))
-        await ProfileCollection(profiles=made.profiles, objects=made.objects, view=seen()).look()
-        care = NodeClassCare(
+        await InstanceProfileGarbageCollection(profiles=made.profiles, objects=made.objects, view=seen()).look()
+        care = NodeClassController(
             objects=made.objects,
             classes=made.classes,
             view=seen(),
@@ -112,7 +115,7 @@ class Life:
             profiles=made.profiles,
             templates=made.templates,
             meters=made.meters,
-            gauges=ClassGauges(made.meters, made.clock),
+            gauges=NodeClassConditionMetrics(made.meters, made.clock),
         )
         await care.reconcile("default")
 
@@ -123,8 +126,8 @@ def lived() -> tuple[list[Authorized], dict[str, Any], dict[str, Any]]:
     life = Life()
     account = life.world.account
     gate = Gate(account=account.number, cluster=CLUSTER, role=life.world.estate.role)
-    ours = Place(cluster=CLUSTER, region=account.region, account=account.number)
-    theirs = Place(cluster="theirs", region=account.region, account=account.number)
+    ours = PolicyScope(cluster=CLUSTER, region=account.region, account=account.number)
+    theirs = PolicyScope(cluster="theirs", region=account.region, account=account.number)
     return gate.questions(account.calls()), policies(ours), policies(theirs)
 
 
@@ -183,7 +186,7 @@ def test_an_instance_of_another_cluster_cannot_be_ended() -> None:
 
 def test_placeholders_are_filled_in() -> None:
     """Every document names the cluster, the region and the account that it is for."""
-    place = Place(cluster="blue", region="eu-west-1", account="111122223333", partition="aws-cn", queue="q")
+    place = PolicyScope(cluster="blue", region="eu-west-1", account="111122223333", partition="aws-cn", queue="q")
 
     text = json.dumps(policies(place))
 
@@ -199,14 +202,14 @@ def test_placeholders_are_filled_in() -> None:
 
 def test_the_role_of_nodes_can_be_another() -> None:
     """Whoever has a role of their own may name it."""
-    place = Place(cluster="blue", region="eu-west-1", account="1", node_role="mine")
+    place = PolicyScope(cluster="blue", region="eu-west-1", account="1", node_role="mine")
 
     assert "role/mine" in json.dumps(policies(place))
 
 
 def test_policies_are_small_enough_for_iam() -> None:
     """IAM takes 6144 characters of a managed policy, not counting blanks."""
-    place = Place(cluster="a" * 100, region="ap-southeast-1", account="111122223333", partition="aws-us-gov")
+    place = PolicyScope(cluster="a" * 100, region="ap-southeast-1", account="111122223333", partition="aws-us-gov")
     sizes = {name: len(json.dumps(each, separators=(",", ":"))) for name, each in policies(place).items()}
 
     assert max(sizes.values()) <= 6144, sizes

@@ -15,8 +15,8 @@ from karpenter.api.node import Taint
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
 from karpenter.cloud.aws.amifamily.family import family_of
-from karpenter.cloud.aws.instancetype.instancetype import SoldType, Traits
-from karpenter.cloud.aws.instancetype.types import amounts_of, settle
+from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo, Traits
+from karpenter.cloud.aws.instancetype.types import node_resources, resolve_kubelet
 from karpenter.cloud.aws.kubelet.expressions import KubeletSubset
 from karpenter.cloud.catalogs.ec2.data import InstanceFacts, load_data
 from karpenter.core.model.resources import Resources
@@ -180,9 +180,9 @@ def reported(
 
 def foretold(family: str, facts: InstanceFacts, **traits: Any) -> tuple[Resources, Resources]:
     """Return what the provider foretells."""
-    sold = SoldType(facts=facts, storage_gb=facts.nvme_gb)
+    sold = InstanceTypeInfo(facts=facts, storage_gb=facts.nvme_gb)
     seen = Traits(region="us-west-2", family_name=family, **traits)
-    amounts = amounts_of(sold, seen, settle(sold, seen))
+    amounts = node_resources(sold, seen, resolve_kubelet(sold, seen))
     left = {name: amount - amounts.overhead.get(name, 0) for name, amount in amounts.capacity.items()}
     return amounts.capacity, left
 
@@ -194,8 +194,8 @@ def test_nodes_have_what_was_foretold(family: str) -> None:
     for facts in TYPES.values():
         if facts.arch == ARM64 and family.startswith("Windows"):
             continue
-        sold = SoldType(facts=facts)
-        pods = settle(sold, Traits(region="us-west-2", family_name=family)).pods
+        sold = InstanceTypeInfo(facts=facts)
+        pods = resolve_kubelet(sold, Traits(region="us-west-2", family_name=family)).pods
         expected = foretold(family, facts)
         if min(expected[1].values()) < 0:
             continue  # too small for its own kubelet, and bought for no pod

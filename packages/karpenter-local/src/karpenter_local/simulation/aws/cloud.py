@@ -13,9 +13,9 @@ import structlog
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.labels import NODEPOOL, SPOT
-from karpenter.cloud.aws.instance.createfleet import is_for
+from karpenter.cloud.aws.instance.createfleet import is_launched_for
 from karpenter.cloud.catalogs.load import load_catalog
-from karpenter.cloud.cloudprovider import Machine, ProviderId, Surroundings
+from karpenter.cloud.cloudprovider import Machine, ProviderId, ProviderContext
 from karpenter.cloud.errors import CloudError
 from karpenter.operator.cluster_objects import Objects
 from karpenter_local.aws.account import Shelf
@@ -139,7 +139,7 @@ class AwsSky:
         """Return what an operator has here."""
         line = Line(self.site.clients, self._account, weather=self.weather, chance=chance, wire=wire)
         self._lines.append(line)
-        around = Surroundings(clock=clock, chance=chance, cluster=CLUSTER, objects=Objects(client))
+        around = ProviderContext(clock=clock, chance=chance, cluster=CLUSTER, objects=Objects(client))
         return AwsAccount(line, self.site.assemble(line, around, long_poll=0))
 
     def strike(self, mishap: Mishap, later: Later) -> bool:  # noqa: C901  one case for every mishap
@@ -245,7 +245,7 @@ class AwsSky:
     def _claim(self, tags: Mapping[str, str]) -> str:
         """Return the uid of the claim that waits for a machine with these tags."""
         waiting = (each for each in self._world.mirror.claims.values() if not each.status.provider_id)
-        return next((each.metadata.uid for each in waiting if is_for(tags, each.metadata.uid)), "")
+        return next((each.metadata.uid for each in waiting if is_launched_for(tags, each.metadata.uid)), "")
 
     def _dice(self, mishap: Mishap) -> Random:
         return Random(f"{self._world.seed}/{mishap.at}")  # noqa: S311  a simulation's dice

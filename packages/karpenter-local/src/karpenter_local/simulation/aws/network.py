@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar
 
 import msgspec
 
-from karpenter.cloud.aws.errors import NoAnswer, NoCredentials, Refused
+from karpenter.cloud.aws.errors import NoResponse, NoCredentials, AwsApiError
 from karpenter.cloud.aws.sdk import (
     ATTEMPTS,
     CONNECT_SECONDS,
-    NO_ANSWER,
-    ONCE_MORE,
+    NO_RESPONSE,
+    FLEET_ATTEMPTS,
     READ_SECONDS,
-    Attempt,
-    Aws,
-    Called,
+    ApiAttempt,
+    AwsApi,
+    ApiCall,
 )
 from karpenter.cloud.errors import CloudError, Throttled
 from karpenter_local.aws import faults
@@ -35,7 +35,7 @@ from karpenter_local.aws.mail import has_mail
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter.cloud.aws.sdk import Answer, Clients
+    from karpenter.cloud.aws.sdk import ApiResponse, AwsClients
     from karpenter_local.aws.account import Account
     from karpenter_local.simulation.network import Wire
 
@@ -59,11 +59,11 @@ _DONE: Final = frozenset({"failing", "lost", "deaf"})
 """Troubles with calls that were carried out."""
 
 
-class Line(Aws):
+class Line(AwsApi):
     """Asks the embedded AWS in virtual time."""
 
     def __init__(
-        self, clients: Clients, account: Account, *, weather: Weather, chance: Random, wire: Wire
+        self, clients: AwsClients, account: Account, *, weather: Weather, chance: Random, wire: Wire
     ) -> None:
         """The `wire` to the API server counts what the operator writes, on this line, too."""
         super().__init__(clients)
@@ -80,7 +80,7 @@ class Line(Aws):
         self._severed = True
         self.close()
 
-    async def ask(self, service: str, operation: str, /, **parameters: Any) -> Answer:
+    async def ask(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
         """Call an operation, as often as the SDK would."""
         if operation == "ReceiveMessage" and not has_mail(self._account):
             return {}
@@ -90,7 +90,7 @@ class Line(Aws):
             parameters["ClientToken"] = f"{self._chance.getrandbits(64):x}"
         loop = asyncio.get_running_loop()
         named = self._clients.by_name[service].meta.service_model.service_id
-        called, began = Called(service=named, action=operation), loop.time()
+        called, began = ApiCall(service=named, action=operation), loop.time()
         try:
             return await self._persist(service, operation, parameters, called)
         finally:
@@ -103,8 +103,8 @@ class Line(Aws):
             await self._hang()
         await self._pass()
         if self._weather.pick("") is not None:
-            raise NoAnswer(action=service, because="the simulation says no")
-        made: list[Called] = []
+            raise NoResponse(action=service, because="the simulation says no")
+        made: list[ApiCall] = []
         try:
             return self._run(service, work, made)
         finally:
@@ -112,12 +112,12 @@ class Line(Aws):
                 self.note(each)
 
     async def _persist(
-        self, service: str, operation: str, parameters: dict[str, Any], called: Called
-    ) -> Answer:
+        self, service: str, operation: str, parameters: dict[str, Any], called: ApiCall
+    ) -> ApiResponse:
         loop = asyncio.get_running_loop()
-        attempts = ONCE_MORE if operation == "CreateFleet" else ATTEMPTS
+        attempts = FLEET_ATTEMPTS if operation == "CreateFleet" else ATTEMPTS
         for attempt in range(1, attempts + 1):
-            sent, code = loop.time(), NO_ANSWER
+            sent, code = loop.time(), NO_RESPONSE
             try:
                 answer = await self._once(service, operation, parameters)
             except CloudError as error:
@@ -128,12 +128,12 @@ class Line(Aws):
                 code = "200"
                 return answer
             finally:
-                called.attempts.append(Attempt(code, loop.time() - sent))
+                called.attempts.append(ApiAttempt(code, loop.time() - sent))
             pause = self._chance.random() * 2 ** (attempt - 1)
             await asyncio.sleep(min(pause, _LONGEST_PAUSE))
         raise AssertionError("the last attempt returns or raises")
 
-    async def _once(self, service: str, operation: str, parameters: dict[str, Any]) -> Answer:
+    async def _once(self, service: str, operation: str, parameters: dict[str, Any]) -> ApiResponse:
         if self._severed:
             await self._hang()
         action = f"{service}:{operation}"
@@ -146,10 +146,10 @@ class Line(Aws):
         await self._pass()
         if kind == "unreachable":
             await asyncio.sleep(CONNECT_SECONDS)
-            raise NoAnswer(action=action, because="connect timeout")
+            raise NoResponse(action=action, because="connect timeout")
         if kind == "silent":
             await asyncio.sleep(READ_SECONDS)
-            raise NoAnswer(action=action, because="read timeout")
+            raise NoResponse(action=action, because="read timeout")
         if kind in _REFUSALS:
             self._account.faults.next(operation, _REFUSALS[kind])
         answer = self._call(service, operation, parameters, [])
@@ -161,10 +161,10 @@ class Line(Aws):
     async def _lose(self, action: str, kind: Trouble | None) -> NoReturn:
         """Lose the answer to what was carried out."""
         if kind == "failing":
-            raise Refused(action=action, code="InternalError", message="the simulation says no", status=500)
+            raise AwsApiError(action=action, code="InternalError", message="the simulation says no", status=500)
         if kind == "deaf":
             await asyncio.sleep(READ_SECONDS)
-        raise NoAnswer(action=action, because="the connection was closed")
+        raise NoResponse(action=action, because="the connection was closed")
 
     async def _hang(self) -> NoReturn:
         """Wait for an answer that does not come."""
@@ -183,16 +183,16 @@ def _is_passing(error: CloudError) -> bool:
     """Say whether the SDK would try again."""
     if isinstance(error, NoCredentials):
         return False
-    if isinstance(error, Refused):
+    if isinstance(error, AwsApiError):
         return error.is_fault_of_server
-    return isinstance(error, NoAnswer | Throttled)
+    return isinstance(error, NoResponse | Throttled)
 
 
 def _code(error: CloudError) -> str:
     """Return the status of an answer that was an error."""
     if isinstance(error, Throttled):
         return _BUSY
-    return str(error.status) if isinstance(error, Refused) else NO_ANSWER
+    return str(error.status) if isinstance(error, AwsApiError) else NO_RESPONSE
 
 
 Trouble = Literal["throttled", "error", "failing", "unreachable", "lost", "silent", "deaf", "lost for good"]

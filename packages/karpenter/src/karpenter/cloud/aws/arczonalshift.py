@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from karpenter.api.nodepool import NodePool
     from karpenter.base.clock import Clock
-    from karpenter.cloud.aws.cluster import Cluster
-    from karpenter.cloud.aws.sdk import Answer, Aws
+    from karpenter.cloud.aws.cluster import EksCluster
+    from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
     from karpenter.cloud.cloudprovider import ClusterObjects
     from karpenter.core.state.view import ClusterView
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 _APPLIED: Final = "APPLIED"
 
 
-class Shifts:
+class ZonalShiftProvider:
     """Knows the zones that are shifted away. Unless it is refreshed, there are none."""
 
-    def __init__(self, aws: Aws, cluster: Cluster, *, clock: Clock) -> None:
+    def __init__(self, aws: AwsApi, cluster: EksCluster, *, clock: Clock) -> None:
         self._aws = aws
         self._cluster = cluster
         self._clock = clock
@@ -64,7 +64,7 @@ class Shifts:
         self._until = dict(_applied(answer))
 
 
-def _applied(answer: Answer) -> Iterator[tuple[str, datetime]]:
+def _applied(answer: ApiResponse) -> Iterator[tuple[str, datetime]]:
     for each in answer.get("zonalShifts", ()):
         if each.get("appliedStatus") == _APPLIED:
             until: datetime = each["expiryTime"]
@@ -76,12 +76,12 @@ log = structlog.stdlib.get_logger(__name__)
 PERIOD: Final = 30.0
 
 
-class ShiftWatch:
+class ZonalShiftController:
     """Asks for shifts, and tells what has changed."""
 
     name = "zonalshift"
 
-    def __init__(self, *, shifts: Shifts, objects: ClusterObjects, view: Callable[[], ClusterView]) -> None:
+    def __init__(self, *, shifts: ZonalShiftProvider, objects: ClusterObjects, view: Callable[[], ClusterView]) -> None:
         self._shifts = shifts
         self._objects = objects
         self._view = view

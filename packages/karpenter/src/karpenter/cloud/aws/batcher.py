@@ -34,7 +34,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     """Questions."""
 
 
-class Batch(Generic[Q, A]):
+class RequestBatcher(Generic[Q, A]):
     """Collects questions and sends them together."""
 
     def __init__(

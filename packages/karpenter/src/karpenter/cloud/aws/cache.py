@@ -13,7 +13,7 @@ K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
 
 
-class Memory(Generic[K, V]):
+class TTLCache(Generic[K, V]):
     """What was found, by what was looked for. What cannot be found is not remembered."""
 
     def __init__(self, *, seconds: float, monotonic: Callable[[], float]) -> None:

@@ -20,8 +20,8 @@ from karpenter.api.ec2nodeclass_status import (
     EXPIRING,
     CapacityReservation,
 )
-from karpenter.cloud.aws.cache import Memory
-from karpenter.cloud.aws.errors import Missing
+from karpenter.cloud.aws.cache import TTLCache
+from karpenter.cloud.aws.errors import ResourceNotFound
 from karpenter.cloud.aws.subnet import by_tags, key_of, where
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.ec2nodeclass import CapacityReservationSelectorTerm
     from karpenter.base.clock import Clock
-    from karpenter.cloud.aws.sdk import Answer, Aws
+    from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -44,14 +44,14 @@ _CRITERIA: Final = frozenset({"open", "targeted"})
 _TYPES: Final = frozenset({DEFAULT_RESERVATION, CAPACITY_BLOCK})
 
 
-class Reservations:
+class CapacityReservationProvider:
     """Finds capacity reservations, and counts what is left of them."""
 
-    def __init__(self, aws: Aws, *, clock: Clock) -> None:
+    def __init__(self, aws: AwsApi, *, clock: Clock) -> None:
         self._aws = aws
         self._clock = clock
-        self._found: Memory[bytes, list[Answer]] = Memory(seconds=_REMEMBERED, monotonic=clock.monotonic)
-        self._left: Memory[str, int] = Memory(seconds=_COUNTED_FOR, monotonic=clock.monotonic)
+        self._found: TTLCache[bytes, list[ApiResponse]] = TTLCache(seconds=_REMEMBERED, monotonic=clock.monotonic)
+        self._left: TTLCache[str, int] = TTLCache(seconds=_COUNTED_FOR, monotonic=clock.monotonic)
         self.changes = 0
         """Grows whenever a count changes."""
 
@@ -88,8 +88,8 @@ class Reservations:
             self.changes += 1
         self._left.put(reservation, left)
 
-    async def _look(self, terms: Iterable[CapacityReservationSelectorTerm]) -> list[Answer]:
-        found: dict[str, Answer] = {}
+    async def _look(self, terms: Iterable[CapacityReservationSelectorTerm]) -> list[ApiResponse]:
+        found: dict[str, ApiResponse] = {}
         for term in terms:
             for each in await self._of(term):
                 found[each["CapacityReservationId"]] = each
@@ -97,9 +97,9 @@ class Reservations:
             self._count(number, each.get("AvailableInstanceCount", 0))
         return list(found.values())
 
-    async def _of(self, term: CapacityReservationSelectorTerm) -> list[Answer]:
+    async def _of(self, term: CapacityReservationSelectorTerm) -> list[ApiResponse]:
         active = where("state", ACTIVE)
-        found: list[Answer] = []
+        found: list[ApiResponse] = []
         if term.id:
             try:
                 found += await self._aws.every(
@@ -109,7 +109,7 @@ class Reservations:
                     CapacityReservationIds=[term.id],
                     Filters=[active],
                 )
-            except Missing:
+            except ResourceNotFound:
                 log.warning("reservation.missed", reservation=term.id)
             if not term.tags:
                 return found
@@ -134,7 +134,7 @@ def state_of(reservation_type: str, end: datetime | None, now: datetime) -> str:
     return EXPIRING if block and end is not None and now >= end - EXPIRES_BEFORE else ACTIVE
 
 
-def _reservation(told: Answer, now: datetime) -> CapacityReservation | None:
+def _reservation(told: ApiResponse, now: datetime) -> CapacityReservation | None:
     """Return a reservation; None when it is of a kind that we do not know, which is logged."""
     criteria = told.get("InstanceMatchCriteria", "open")
     kind = told.get("ReservationType") or DEFAULT_RESERVATION

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.cloud.aws.capacityreservation import Reservations
-    from karpenter.cloud.aws.instance.instance import Instances
+    from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
+    from karpenter.cloud.aws.instance.instance import InstanceProvider
     from karpenter.core.effects import Effect
     from karpenter.core.state.view import ClusterView
 
 PERIOD: Final = 60.0
 
 
-class Demotion:
+class CapacityTypeController:
     """Says of machines that have lost their reservation that they are on demand."""
 
     name = "capacityreservation.capacitytype"
 
-    def __init__(self, *, view: Callable[[], ClusterView], instances: Instances) -> None:
+    def __init__(self, *, view: Callable[[], ClusterView], instances: InstanceProvider) -> None:
         self._view = view
         self._instances = instances
 
@@ -53,12 +53,12 @@ class Demotion:
         return Step(effects=tuple(effects), again=PERIOD)
 
 
-class Expiry:
+class ReservationExpirationController:
     """Removes claims whose capacity block is about to end."""
 
     name = "capacityreservation.expiration"
 
-    def __init__(self, *, view: Callable[[], ClusterView], reservations: Reservations) -> None:
+    def __init__(self, *, view: Callable[[], ClusterView], reservations: CapacityReservationProvider) -> None:
         self._view = view
         self._reservations = reservations
 

@@ -18,21 +18,21 @@ from karpenter.api.labels import NODEPOOL
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
 from karpenter.cloud.aws import drift
-from karpenter.cloud.aws.capacityreservation import Reservations
-from karpenter.cloud.aws.cluster import Cluster
-from karpenter.cloud.aws.instance.createfleet import is_for
-from karpenter.cloud.aws.instance.instance import Instances, annotations_of, instance_id, machine_of
-from karpenter.cloud.aws.instance.launch import Launch, Launcher, Ledger
-from karpenter.cloud.aws.instance.launch_errors import LostAnswer
+from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
+from karpenter.cloud.aws.cluster import EksCluster
+from karpenter.cloud.aws.instance.createfleet import is_launched_for
+from karpenter.cloud.aws.instance.instance import InstanceProvider, annotations_of, instance_id, machine_of
+from karpenter.cloud.aws.instance.launch import ClaimedInstances, InstanceLaunch, InstanceLauncher
+from karpenter.cloud.aws.instance.launch_errors import UnknownLaunchOutcome
 from karpenter.cloud.aws.instancetype.instancetype import traits_of
-from karpenter.cloud.aws.instancetype.offering import Catalogs, Shop
-from karpenter.cloud.aws.interruption.controller import Queue, Roster
+from karpenter.cloud.aws.instancetype.offering import InstanceTypeProvider, InstanceTypeStore
+from karpenter.cloud.aws.interruption.controller import InstanceClaims, InterruptionQueue
 from karpenter.cloud.aws.labels import NODE_CLASS_LABEL
-from karpenter.cloud.aws.metrics import METRICS, Meters
-from karpenter.cloud.aws.nodeclass.status import ClassBook
+from karpenter.cloud.aws.metrics import METRICS, ProviderMetrics
+from karpenter.cloud.aws.nodeclass.status import NodeClassCache
 from karpenter.cloud.aws.options import AwsSettings
-from karpenter.cloud.aws.placementgroup import PlacementGroups
-from karpenter.cloud.aws.pricing import Prices, stated_prices
+from karpenter.cloud.aws.placementgroup import PlacementGroupProvider
+from karpenter.cloud.aws.pricing import PricingProvider, stated_prices
 from karpenter.cloud.aws.tagging import lacks_partition
 from karpenter.cloud.cloudprovider import ClusterObjects, Hold, NodeClassKind, RepairPolicy
 from karpenter.cloud.errors import (
@@ -44,7 +44,7 @@ from karpenter.cloud.errors import (
     MachineNotFound,
     NodeClassNotReady,
 )
-from karpenter.core.scheduling.build.overlay import accepted, overlay, read
+from karpenter.core.scheduling.build.overlay import apply_overlays, parse_overlays, without_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.cloud.aws.instance.instance import Instance
     from karpenter.cloud.aws.instancetype.instancetype import Traits
-    from karpenter.cloud.cloudprovider import Duty, Interruption, Machine, Office
+    from karpenter.cloud.cloudprovider import ControllerContext, Interruption, Machine, ProviderController
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.view import ClusterView
 
@@ -83,18 +83,18 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     settings: AwsSettings
     region: str
     objects: ClusterObjects
-    classes: ClassBook
-    cluster: Cluster
-    shop: Shop
-    prices: Prices
-    catalogs: Catalogs
-    instances: Instances
-    reservations: Reservations
-    placement_groups: PlacementGroups
-    ledger: Ledger
-    launcher: Launcher
-    meters: Meters
-    queue: Queue | None = None
+    classes: NodeClassCache
+    cluster: EksCluster
+    shop: InstanceTypeStore
+    prices: PricingProvider
+    catalogs: InstanceTypeProvider
+    instances: InstanceProvider
+    reservations: CapacityReservationProvider
+    placement_groups: PlacementGroupProvider
+    ledger: ClaimedInstances
+    launcher: InstanceLauncher
+    meters: ProviderMetrics
+    queue: InterruptionQueue | None = None
     """None when no interruption queue is set."""
 
 
@@ -107,11 +107,11 @@ class AwsProvider:
     metrics = METRICS
 
     def __init__(
-        self, parts: Parts, *, duties: Callable[[Office, Roster], Iterable[Duty]] = lambda *_: ()
+        self, parts: Parts, *, duties: Callable[[ControllerContext, InstanceClaims], Iterable[ProviderController]] = lambda *_: ()
     ) -> None:
         self.parts = parts
         self._duties = duties
-        self._roster: Roster | None = None
+        self._roster: InstanceClaims | None = None
         self._view: Callable[[], ClusterView] | None = None
         self._busy: dict[str, asyncio.Lock] = {}
         self._ending: dict[str, str] = {}
@@ -125,7 +125,7 @@ class AwsProvider:
                 return await self._launch(claim)
         except CloudUnreachable as error:
             raise LaunchFailed(str(error)) from error
-        except (LostAnswer, asyncio.CancelledError):
+        except (UnknownLaunchOutcome, asyncio.CancelledError):
             self.parts.ledger.lost(uid)
             raise
         finally:
@@ -184,10 +184,10 @@ class AwsProvider:
             or drift.placement_drift(claim, group)
         )
 
-    def chores(self, office: Office) -> tuple[Duty, ...]:
+    def chores(self, office: ControllerContext) -> tuple[ProviderController, ...]:
         """Return what is to be done for the cluster while the operator leads."""
         self.parts.meters.use(office.metrics)
-        self._roster, self._view = Roster(office.view), office.view
+        self._roster, self._view = InstanceClaims(office.view), office.view
         self.parts.classes.follow()
         return tuple(self._duties(office, self._roster))
 
@@ -221,7 +221,7 @@ class AwsProvider:
         node_class = await self._ready_class(claim)
         joining = await self.parts.cluster.joining()
         traits, catalog = await self._sold_to(node_class)
-        launch = Launch(
+        launch = InstanceLaunch(
             claim=claim,
             node_class=node_class,
             traits=traits,
@@ -293,7 +293,7 @@ class AwsProvider:
                 machine_of(
                     instance,
                     claim_uid=self.parts.ledger.claim_of(instance.id)
-                    or next((uid for uid in waiting if is_for(instance.tags, uid)), ""),
+                    or next((uid for uid in waiting if is_launched_for(instance.tags, uid)), ""),
                     kind=catalog.by_name.get(instance.instance_type) if catalog is not None else None,
                     sold=self.parts.shop.types.get(instance.instance_type),
                     traits=traits,
@@ -334,7 +334,7 @@ class AwsProvider:
         overlays = await self._overlays()
         if not overlays:
             return catalog
-        corrections, _ = read(overlays, catalog.label_rules)
+        corrections, _ = parse_overlays(overlays, catalog.label_rules)
         pools = {
             pool.name: (pool.spec.template.metadata.labels, (await self.catalog(pool)).types)
             for pool in await self._pools()
@@ -342,6 +342,6 @@ class AwsProvider:
         }
         if name not in pools:
             return catalog
-        kept, _ = accepted(corrections, pools)
-        corrected = overlay(name, pools[name][0], catalog.types, kept)
+        kept, _ = without_conflicts(corrections, pools)
+        corrected = apply_overlays(name, pools[name][0], catalog.types, kept)
         return msgspec.structs.replace(catalog, types=corrected.types)

@@ -12,14 +12,14 @@ import msgspec
 import structlog
 
 from karpenter.api.cluster import Service
-from karpenter.cloud.aws.cache import Memory
+from karpenter.cloud.aws.cache import TTLCache
 from karpenter.cloud.errors import CloudError, CloudUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from karpenter.cloud.aws.options import AwsSettings
-    from karpenter.cloud.aws.sdk import Answer, Aws
+    from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
     from karpenter.cloud.cloudprovider import ClusterObjects
 
 log = structlog.stdlib.get_logger(__name__)
@@ -44,12 +44,12 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True):
     """The address of the cluster's DNS; empty when it has none that we know."""
 
 
-class Cluster:
+class EksCluster:
     """Knows the cluster."""
 
     def __init__(
         self,
-        aws: Aws,
+        aws: AwsApi,
         settings: AwsSettings,
         objects: ClusterObjects,
         *,
@@ -61,9 +61,9 @@ class Cluster:
         self._ask_version = version
         self._settings = settings
         self._objects = objects
-        self._described: Memory[str, Answer] = Memory(seconds=_VERSION_KEPT_FOR, monotonic=monotonic)
-        self._asked: Memory[str, str] = Memory(seconds=_VERSION_KEPT_FOR, monotonic=monotonic)
-        self._once: Memory[str, Any] = Memory(seconds=_FOREVER, monotonic=monotonic)
+        self._described: TTLCache[str, ApiResponse] = TTLCache(seconds=_VERSION_KEPT_FOR, monotonic=monotonic)
+        self._asked: TTLCache[str, str] = TTLCache(seconds=_VERSION_KEPT_FOR, monotonic=monotonic)
+        self._once: TTLCache[str, Any] = TTLCache(seconds=_FOREVER, monotonic=monotonic)
         self._last_version = ""
 
     async def joining(self) -> Joining:
@@ -146,10 +146,10 @@ class Cluster:
             raise CloudUnreachable(f"EKS does not tell the service addresses of {self._settings.cluster}")
         return str(found)
 
-    async def _describe(self) -> Answer:
+    async def _describe(self) -> ApiResponse:
         return await self._described.get("", self._ask)
 
-    async def _ask(self) -> Answer:
+    async def _ask(self) -> ApiResponse:
         answer = await self._aws.ask("eks", "DescribeCluster", name=self._settings.cluster)
-        cluster: Answer = answer["cluster"]
+        cluster: ApiResponse = answer["cluster"]
         return cluster

@@ -81,7 +81,7 @@ _SERVER_FAULT: Final = 500
 _LONGEST: Final = 300
 
 
-class Refused(CloudUnreachable):
+class AwsApiError(CloudUnreachable):
     """AWS answered with an error."""
 
     def __init__(self, *, action: str, code: str, message: str, status: int = 400) -> None:
@@ -100,7 +100,7 @@ class Refused(CloudUnreachable):
         return self.status >= _SERVER_FAULT
 
 
-class NotAllowed(Refused):
+class AccessDenied(AwsApiError):
     """The identity that we act as lacks a permission."""
 
     def __init__(self, *, action: str, code: str, message: str, status: int = 403) -> None:
@@ -111,7 +111,7 @@ class NotAllowed(Refused):
         self.args = (f"the controller is not allowed to call {action}: {why} ({code})",)
 
 
-class NoCredentials(NotAllowed):
+class NoCredentials(AccessDenied):
     """There is nothing to identify ourselves with."""
 
     def __init__(self, *, action: str, because: object) -> None:
@@ -120,11 +120,11 @@ class NoCredentials(NotAllowed):
         self.args = (f"{said}; hint: give the service account a role, or set AWS_PROFILE",)
 
 
-class Missing(Refused):
+class ResourceNotFound(AwsApiError):
     """What was asked about does not exist."""
 
 
-class NoAnswer(CloudUnreachable):
+class NoResponse(CloudUnreachable):
     """AWS did not answer, or the answer was lost."""
 
     def __init__(self, *, action: str, because: object) -> None:
@@ -132,18 +132,18 @@ class NoAnswer(CloudUnreachable):
         self.action = action
 
 
-def refusal(action: str, response: Mapping[str, Any]) -> CloudError:
+def error_from_response(action: str, response: Mapping[str, Any]) -> CloudError:
     """Return what an error answer of AWS amounts to."""
     told = response.get("Error", {})
     code, message = str(told.get("Code", "Unknown")), str(told.get("Message", ""))
     status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
     if code in THROTTLED_CODES:
         return Throttled(retry_after=2.0)
-    kind = Refused
+    kind = AwsApiError
     if code in DENIED_CODES or code in _CREDENTIALS or code.startswith("AuthFailure."):
-        kind = NotAllowed
+        kind = AccessDenied
     elif code in MISSING_CODES:
-        kind = Missing
+        kind = ResourceNotFound
     return kind(action=action, code=code, message=message, status=status)
 
 

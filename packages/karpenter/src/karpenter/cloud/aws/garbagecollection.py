@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from karpenter.base.clock import Clock
-    from karpenter.cloud.aws.instanceprofile import Profiles
-    from karpenter.cloud.aws.launchtemplate import Templates
+    from karpenter.cloud.aws.instanceprofile import InstanceProfileProvider
+    from karpenter.cloud.aws.launchtemplate import LaunchTemplateProvider
     from karpenter.cloud.cloudprovider import CloudProvider, ClusterObjects
     from karpenter.core.state.view import ClusterView
 
@@ -41,7 +41,7 @@ TEMPLATES_EVERY: Final = 60.0
 _AT_ONCE: Final = 100
 
 
-class InstanceCollection:
+class InstanceGarbageCollection:
     """Ends instances that no claim is for, and removes their nodes."""
 
     name = "instance.garbagecollection"
@@ -83,13 +83,13 @@ class InstanceCollection:
         return None
 
 
-class ProfileCollection:
+class InstanceProfileGarbageCollection:
     """Takes instance profiles away that no class gives to machines, and no machine has."""
 
     name = "instanceprofile.garbagecollection"
 
     def __init__(
-        self, *, profiles: Profiles, objects: ClusterObjects, view: Callable[[], ClusterView]
+        self, *, profiles: InstanceProfileProvider, objects: ClusterObjects, view: Callable[[], ClusterView]
     ) -> None:
         self._profiles = profiles
         self._objects = objects
@@ -108,12 +108,12 @@ class ProfileCollection:
         return Step(again=PROFILES_EVERY)
 
 
-class TemplateCollection:
+class LaunchTemplateGarbageCollection:
     """Deletes launch templates that nobody has used for a while."""
 
     name = "launchtemplate.garbagecollection"
 
-    def __init__(self, templates: Templates) -> None:
+    def __init__(self, templates: LaunchTemplateProvider) -> None:
         self._templates = templates
         self._recalled = False
 

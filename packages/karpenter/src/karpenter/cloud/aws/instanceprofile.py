@@ -14,8 +14,8 @@ import structlog
 
 from karpenter.api.labels import REGION
 from karpenter.base.hashing import hash_text
-from karpenter.cloud.aws.cache import Memory
-from karpenter.cloud.aws.errors import Missing, Refused
+from karpenter.cloud.aws.cache import TTLCache
+from karpenter.cloud.aws.errors import AwsApiError, ResourceNotFound
 from karpenter.cloud.aws.labels import CLUSTER_TAG, NODE_CLASS_LABEL, owned_tag
 from karpenter.cloud.errors import CloudError, CloudUnreachable
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from karpenter.api.ec2nodeclass import EC2NodeClass
-    from karpenter.cloud.aws.sdk import Answer, Aws
+    from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -44,17 +44,17 @@ class RoleMissing(CloudUnreachable):
         self.role = role
 
 
-class Profiles:
+class InstanceProfileProvider:
     """Makes instance profiles, and takes them away."""
 
-    def __init__(self, aws: Aws, *, cluster: str, chance: Random, monotonic: Callable[[], float]) -> None:
+    def __init__(self, aws: AwsApi, *, cluster: str, chance: Random, monotonic: Callable[[], float]) -> None:
         self._aws = aws
         self._cluster = cluster
         self._chance = chance
-        self._known: Memory[str, Answer] = Memory(seconds=_KNOWN_FOR, monotonic=monotonic)
-        self._roles_missing: Memory[str, bool] = Memory(seconds=_ROLE_MISSING_FOR, monotonic=monotonic)
-        self._just_made: Memory[tuple[str, str], str] = Memory(seconds=_JUST_MADE_FOR, monotonic=monotonic)
-        self._protected: Memory[str, bool] = Memory(seconds=_PROTECTED_FOR, monotonic=monotonic)
+        self._known: TTLCache[str, ApiResponse] = TTLCache(seconds=_KNOWN_FOR, monotonic=monotonic)
+        self._roles_missing: TTLCache[str, bool] = TTLCache(seconds=_ROLE_MISSING_FOR, monotonic=monotonic)
+        self._just_made: TTLCache[tuple[str, str], str] = TTLCache(seconds=_JUST_MADE_FOR, monotonic=monotonic)
+        self._protected: TTLCache[str, bool] = TTLCache(seconds=_PROTECTED_FOR, monotonic=monotonic)
 
     async def ensure(self, node_class: EC2NodeClass) -> str:
         """
@@ -112,7 +112,7 @@ class Profiles:
             for role in found["InstanceProfile"]["Roles"]:
                 await self._ask("RemoveRoleFromInstanceProfile", name, RoleName=role["RoleName"])
             await self._ask("DeleteInstanceProfile", name)
-        except Missing:
+        except ResourceNotFound:
             return
         finally:
             self._known.forget(name)
@@ -152,7 +152,7 @@ class Profiles:
             raise RoleMissing(node_class.spec.role)
         try:
             profile = (await self._ask("GetInstanceProfile", name))["InstanceProfile"]
-        except Missing:
+        except ResourceNotFound:
             tags = [{"Key": key, "Value": value} for key, value in self.tags(node_class).items()]
             made = await self._ask(
                 "CreateInstanceProfile", name, Path=self.path(node_class.metadata.uid), Tags=tags
@@ -165,7 +165,7 @@ class Profiles:
             await self._ask("RemoveRoleFromInstanceProfile", name, RoleName=other)
         try:
             await self._ask("AddRoleToInstanceProfile", name, RoleName=role)
-        except Missing as error:
+        except ResourceNotFound as error:
             if "role" not in error.message.lower():
                 raise
             self._roles_missing.put(role, True)
@@ -175,7 +175,7 @@ class Profiles:
         """Return the role of a profile; None when there is no such profile, or it has no role."""
         try:
             profile = await self._known.get(name, lambda: self._ask("GetInstanceProfile", name))
-        except Missing:
+        except ResourceNotFound:
             return None
         roles = profile["InstanceProfile"].get("Roles", ())
         return str(roles[0]["RoleName"]) if roles else None
@@ -186,10 +186,10 @@ class Profiles:
         except CloudError as error:
             log.warning("instance_profile.left_behind", profile=name, error=str(error))
 
-    async def _ask(self, operation: str, name: str, **more: object) -> Answer:
+    async def _ask(self, operation: str, name: str, **more: object) -> ApiResponse:
         try:
             return await self._aws.ask("iam", operation, InstanceProfileName=name, **more)
-        except Refused as error:
+        except AwsApiError as error:
             if error.code != _EXISTS:
                 raise
             return await self._aws.ask("iam", "GetInstanceProfile", InstanceProfileName=name)

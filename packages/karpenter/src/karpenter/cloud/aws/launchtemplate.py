@@ -32,7 +32,7 @@ from karpenter.api.ec2nodeclass import (
 )
 from karpenter.api.labels import SPOT
 from karpenter.base.quantity import parse_quantity
-from karpenter.cloud.aws.errors import Missing, Refused
+from karpenter.cloud.aws.errors import AwsApiError, ResourceNotFound
 from karpenter.cloud.aws.labels import CLUSTER_TAG, DOMAIN, NODE_CLASS_LABEL
 from karpenter.cloud.aws.metrics import USER_DATA_BYTES
 from karpenter.cloud.aws.subnet import where
@@ -42,8 +42,8 @@ from karpenter.cloud.errors import CloudError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from karpenter.cloud.aws.metrics import Meters
-    from karpenter.cloud.aws.sdk import Aws
+    from karpenter.cloud.aws.metrics import ProviderMetrics
+    from karpenter.cloud.aws.sdk import AwsApi
 
 
 log = structlog.stdlib.get_logger(__name__)
@@ -55,15 +55,15 @@ _PAGE: Final = 200
 _EXISTS: Final = "InvalidLaunchTemplateName.AlreadyExistsException"
 
 
-class Templates:
+class LaunchTemplateProvider:
     """Keeps launch templates."""
 
     def __init__(
         self,
-        aws: Aws,
+        aws: AwsApi,
         *,
         cluster: str,
-        meters: Meters,
+        meters: ProviderMetrics,
         monotonic: Callable[[], float],
         kept: float = KEPT_FOR,
     ) -> None:
@@ -75,7 +75,7 @@ class Templates:
         self._until: dict[str, float] = {}
         self._making = asyncio.Lock()
 
-    async def ensure(self, recipes: Iterable[Recipe]) -> None:
+    async def ensure(self, recipes: Iterable[LaunchTemplate]) -> None:
         """
         See to it that there is a template for each recipe.
 
@@ -124,11 +124,11 @@ class Templates:
     async def _exists(self, name: str) -> bool:
         try:
             answer = await self._aws.ask("ec2", "DescribeLaunchTemplates", LaunchTemplateNames=[name])
-        except Missing:
+        except ResourceNotFound:
             return False
         return bool(answer.get("LaunchTemplates"))
 
-    async def _create(self, recipe: Recipe) -> None:
+    async def _create(self, recipe: LaunchTemplate) -> None:
         try:
             await self._aws.ask(
                 "ec2",
@@ -137,7 +137,7 @@ class Templates:
                 LaunchTemplateData=recipe.template_data(),
                 TagSpecifications=[specification("launch-template", recipe.tags)],
             )
-        except Refused as error:
+        except AwsApiError as error:
             if error.code != _EXISTS:
                 raise
         log.debug("launch_template.created", template=recipe.name, nodeclass=recipe.node_class)
@@ -147,7 +147,7 @@ class Templates:
     async def _delete(self, name: str) -> None:
         try:
             await self._aws.ask("ec2", "DeleteLaunchTemplate", LaunchTemplateName=name)
-        except Missing:
+        except ResourceNotFound:
             return
         log.debug("launch_template.deleted", template=name)
 
@@ -171,7 +171,7 @@ _WITHOUT_IPV6_METADATA: Final = frozenset(
 )
 
 
-class Reserve(msgspec.Struct, frozen=True, kw_only=True):
+class ReservationTarget(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of capacity reservations."""
 
     id: str = ""
@@ -181,7 +181,7 @@ class Reserve(msgspec.Struct, frozen=True, kw_only=True):
     interruptible: bool = False
 
 
-class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
     """How machines are made."""
 
     cluster: str
@@ -207,7 +207,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     ipv6: bool = False
     tracking: ConnectionTracking | None = None
     enclave: bool = False
-    reserve: Reserve | None = None
+    reserve: ReservationTarget | None = None
     """None leaves it to EC2."""
 
     group: str = ""

@@ -18,7 +18,7 @@ from karpenter.telemetry.reference import section
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from karpenter.cloud.aws.sdk import Called
+    from karpenter.cloud.aws.sdk import ApiCall
     from karpenter.telemetry.metrics import Counter, Declared, Gauge, Histogram, Metrics
 
 
@@ -153,7 +153,7 @@ METRICS: Final = (
 )
 
 
-class Meters:
+class ProviderMetrics:
     """Counts and shows; until the operator has given it instruments, into the void."""
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ class Meters:
         """Count and show with these from now on."""
         self._metrics = metrics
 
-    def note_call(self, called: Called) -> None:
+    def note_call(self, called: ApiCall) -> None:
         """Count a call to AWS."""
         what = {"service": called.service, "action": called.action}
         self.count(REQUESTS, **what, code=called.code)

@@ -16,96 +16,96 @@ import boto3
 import msgspec
 
 from karpenter.base.clock import Clock
-from karpenter.cloud.aws.amifamily.ami import Images
-from karpenter.cloud.aws.amifamily.ssm import Parameters
-from karpenter.cloud.aws.arczonalshift import Shifts
-from karpenter.cloud.aws.capacityreservation import Reservations
+from karpenter.cloud.aws.amifamily.ami import AMIProvider
+from karpenter.cloud.aws.amifamily.ssm import SSMProvider
+from karpenter.cloud.aws.arczonalshift import ZonalShiftProvider
+from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
 from karpenter.cloud.aws.cloudprovider import AwsProvider, Parts
-from karpenter.cloud.aws.cluster import Cluster
-from karpenter.cloud.aws.controllers import every_chore
-from karpenter.cloud.aws.errors import DRY_RUN, Refused
-from karpenter.cloud.aws.instance.createfleet import Fleets
-from karpenter.cloud.aws.instance.instance import Instances
-from karpenter.cloud.aws.instance.launch import Launcher, Ledger, Workshop
-from karpenter.cloud.aws.instanceprofile import Profiles
-from karpenter.cloud.aws.instancetype.capacity import Discovered
-from karpenter.cloud.aws.instancetype.offering import Catalogs, Shop
-from karpenter.cloud.aws.interruption.controller import LONG_POLL, Queue
-from karpenter.cloud.aws.launchtemplate import Templates
-from karpenter.cloud.aws.metrics import Meters
-from karpenter.cloud.aws.nodeclass.status import ClassBook, Finders, Resolver
-from karpenter.cloud.aws.nodeclass.validation import Rehearsal, Stage
+from karpenter.cloud.aws.cluster import EksCluster
+from karpenter.cloud.aws.controllers import new_controllers
+from karpenter.cloud.aws.errors import DRY_RUN, AwsApiError
+from karpenter.cloud.aws.instance.createfleet import CreateFleetBatcher
+from karpenter.cloud.aws.instance.instance import InstanceProvider
+from karpenter.cloud.aws.instance.launch import ClaimedInstances, InstanceLauncher, Workshop
+from karpenter.cloud.aws.instanceprofile import InstanceProfileProvider
+from karpenter.cloud.aws.instancetype.capacity import DiscoveredCapacity
+from karpenter.cloud.aws.instancetype.offering import InstanceTypeProvider, InstanceTypeStore
+from karpenter.cloud.aws.interruption.controller import LONG_POLL, InterruptionQueue
+from karpenter.cloud.aws.launchtemplate import LaunchTemplateProvider
+from karpenter.cloud.aws.metrics import ProviderMetrics
+from karpenter.cloud.aws.nodeclass.status import Finders, NodeClassCache, NodeClassStatusResolver
+from karpenter.cloud.aws.nodeclass.validation import DryRunValidator, Stage
 from karpenter.cloud.aws.options import AwsSettings, read_settings
-from karpenter.cloud.aws.placementgroup import PlacementGroups
-from karpenter.cloud.aws.pricing import Prices
+from karpenter.cloud.aws.placementgroup import PlacementGroupProvider
+from karpenter.cloud.aws.pricing import PricingProvider
 from karpenter.cloud.aws.refresh import refresh_prices
-from karpenter.cloud.aws.sdk import Aws, open_clients
-from karpenter.cloud.aws.securitygroup import SecurityGroups
-from karpenter.cloud.aws.subnet import Subnets
-from karpenter.cloud.aws.unavailableofferings import Unavailable
+from karpenter.cloud.aws.sdk import AwsApi, open_clients
+from karpenter.cloud.aws.securitygroup import SecurityGroupProvider
+from karpenter.cloud.aws.subnet import SubnetProvider
+from karpenter.cloud.aws.unavailableofferings import UnavailableOfferings
 from karpenter.cloud.cloudprovider import ClusterObjects
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from random import Random
 
-    from karpenter.cloud.cloudprovider import Surroundings
+    from karpenter.cloud.cloudprovider import ProviderContext
 
 
 class Assembled(msgspec.Struct, frozen=True, kw_only=True):
     """Everything, for whoever runs it."""
 
-    aws: Aws
+    aws: AwsApi
     settings: AwsSettings
     objects: ClusterObjects
-    classes: ClassBook
+    classes: NodeClassCache
     clock: Clock
-    meters: Meters
+    meters: ProviderMetrics
     provider: AwsProvider
-    rehearsal: Rehearsal
-    shifts: Shifts
-    resolver: Resolver
-    shop: Shop
-    prices: Prices
-    templates: Templates
-    profiles: Profiles
-    images: Images
-    parameters: Parameters
-    instances: Instances
-    reservations: Reservations
-    unavailable: Unavailable
-    discovered: Discovered
-    cluster: Cluster
+    rehearsal: DryRunValidator
+    shifts: ZonalShiftProvider
+    resolver: NodeClassStatusResolver
+    shop: InstanceTypeStore
+    prices: PricingProvider
+    templates: LaunchTemplateProvider
+    profiles: InstanceProfileProvider
+    images: AMIProvider
+    parameters: SSMProvider
+    instances: InstanceProvider
+    reservations: CapacityReservationProvider
+    unavailable: UnavailableOfferings
+    discovered: DiscoveredCapacity
+    cluster: EksCluster
 
 
 class _Tools(msgspec.Struct, frozen=True, kw_only=True):
     """What depends on nothing but AWS, the settings and the clock; the rest is made from it."""
 
-    aws: Aws
+    aws: AwsApi
     settings: AwsSettings
     objects: ClusterObjects
     clock: Clock
-    classes: ClassBook
-    meters: Meters
-    cluster: Cluster
-    shifts: Shifts
-    shop: Shop
-    prices: Prices
-    subnets: Subnets
-    reservations: Reservations
-    placement_groups: PlacementGroups
-    parameters: Parameters
-    images: Images
-    profiles: Profiles
-    unavailable: Unavailable
-    discovered: Discovered
-    templates: Templates
-    instances: Instances
-    catalogs: Catalogs
+    classes: NodeClassCache
+    meters: ProviderMetrics
+    cluster: EksCluster
+    shifts: ZonalShiftProvider
+    shop: InstanceTypeStore
+    prices: PricingProvider
+    subnets: SubnetProvider
+    reservations: CapacityReservationProvider
+    placement_groups: PlacementGroupProvider
+    parameters: SSMProvider
+    images: AMIProvider
+    profiles: InstanceProfileProvider
+    unavailable: UnavailableOfferings
+    discovered: DiscoveredCapacity
+    templates: LaunchTemplateProvider
+    instances: InstanceProvider
+    catalogs: InstanceTypeProvider
 
 
 def assemble(
-    aws: Aws,
+    aws: AwsApi,
     settings: AwsSettings,
     *,
     objects: ClusterObjects,
@@ -120,11 +120,11 @@ def assemble(
     A simulation passes a `long_poll` of zero: its time stands still while AWS is waited for. `version` asks
     the API server for its version; without it, EKS is asked.
     """
-    meters = Meters()
+    meters = ProviderMetrics()
     aws.note = meters.note_call
-    cluster = Cluster(aws, settings, objects, monotonic=clock.monotonic, version=version)
+    cluster = EksCluster(aws, settings, objects, monotonic=clock.monotonic, version=version)
     tools = _tools(aws, settings, objects, clock, chance, meters, cluster)
-    rehearsal = Rehearsal(aws, _stage(tools), monotonic=clock.monotonic)
+    rehearsal = DryRunValidator(aws, _stage(tools), monotonic=clock.monotonic)
     queue = _queue(tools, long_poll)
     parts = _parts(tools, queue)
     made = Assembled(
@@ -134,10 +134,10 @@ def assemble(
         classes=tools.classes,
         clock=clock,
         meters=meters,
-        provider=AwsProvider(parts, duties=lambda office, roster: every_chore(made, office, roster)),
+        provider=AwsProvider(parts, duties=lambda office, roster: new_controllers(made, office, roster)),
         rehearsal=rehearsal,
         shifts=tools.shifts,
-        resolver=Resolver(
+        resolver=NodeClassStatusResolver(
             _finders(tools),
             settings,
             region=aws.region,
@@ -161,28 +161,28 @@ def assemble(
 
 
 def _tools(  # noqa: PLR0917  what the provider is given, and what it has made of it
-    aws: Aws,
+    aws: AwsApi,
     settings: AwsSettings,
     objects: ClusterObjects,
     clock: Clock,
     chance: Random,
-    meters: Meters,
-    cluster: Cluster,
+    meters: ProviderMetrics,
+    cluster: EksCluster,
 ) -> _Tools:
     monotonic = clock.monotonic
-    shifts = Shifts(aws, cluster, clock=clock)
-    shop, prices = Shop(aws), Prices(aws, isolated=settings.isolated_vpc)
-    subnets = Subnets(aws, seconds=settings.subnet_refresh, monotonic=monotonic)
-    reservations = Reservations(aws, clock=clock)
-    parameters = Parameters(aws, monotonic=monotonic)
-    unavailable = Unavailable(monotonic=monotonic, shifted=shifts.active)
-    discovered = Discovered(monotonic=monotonic)
+    shifts = ZonalShiftProvider(aws, cluster, clock=clock)
+    shop, prices = InstanceTypeStore(aws), PricingProvider(aws, isolated=settings.isolated_vpc)
+    subnets = SubnetProvider(aws, seconds=settings.subnet_refresh, monotonic=monotonic)
+    reservations = CapacityReservationProvider(aws, clock=clock)
+    parameters = SSMProvider(aws, monotonic=monotonic)
+    unavailable = UnavailableOfferings(monotonic=monotonic, shifted=shifts.active)
+    discovered = DiscoveredCapacity(monotonic=monotonic)
     return _Tools(
         aws=aws,
         settings=settings,
         objects=objects,
         clock=clock,
-        classes=ClassBook(objects),
+        classes=NodeClassCache(objects),
         meters=meters,
         cluster=cluster,
         shifts=shifts,
@@ -190,14 +190,14 @@ def _tools(  # noqa: PLR0917  what the provider is given, and what it has made o
         prices=prices,
         subnets=subnets,
         reservations=reservations,
-        placement_groups=PlacementGroups(aws, monotonic=monotonic),
+        placement_groups=PlacementGroupProvider(aws, monotonic=monotonic),
         parameters=parameters,
-        images=Images(aws, parameters, clock=clock, seconds=settings.ami_refresh),
-        profiles=Profiles(aws, cluster=settings.cluster, chance=chance, monotonic=monotonic),
+        images=AMIProvider(aws, parameters, clock=clock, seconds=settings.ami_refresh),
+        profiles=InstanceProfileProvider(aws, cluster=settings.cluster, chance=chance, monotonic=monotonic),
         unavailable=unavailable,
         discovered=discovered,
-        templates=Templates(aws, cluster=settings.cluster, meters=meters, monotonic=monotonic),
-        instances=Instances(
+        templates=LaunchTemplateProvider(aws, cluster=settings.cluster, meters=meters, monotonic=monotonic),
+        instances=InstanceProvider(
             aws,
             cluster=settings.cluster,
             clock=clock,
@@ -206,7 +206,7 @@ def _tools(  # noqa: PLR0917  what the provider is given, and what it has made o
             zone_id=lambda zone: subnets.zone_ids.get(zone, ""),
             shifted=shifts.active,
         ),
-        catalogs=Catalogs(
+        catalogs=InstanceTypeProvider(
             shop, prices, unavailable=unavailable, reservations=reservations, discovered=discovered
         ),
     )
@@ -216,7 +216,7 @@ def _finders(tools: _Tools) -> Finders:
     """Return who looks things up for classes."""
     return Finders(
         subnets=tools.subnets,
-        security_groups=SecurityGroups(tools.aws, monotonic=tools.clock.monotonic),
+        security_groups=SecurityGroupProvider(tools.aws, monotonic=tools.clock.monotonic),
         images=tools.images,
         profiles=tools.profiles,
         reservations=tools.reservations,
@@ -240,11 +240,11 @@ def _stage(tools: _Tools) -> Stage:
     )
 
 
-def _queue(tools: _Tools, long_poll: int) -> Queue | None:
+def _queue(tools: _Tools, long_poll: int) -> InterruptionQueue | None:
     """Return the interruption queue, if one is set."""
     if not tools.settings.interruption_queue:
         return None
-    return Queue(
+    return InterruptionQueue(
         tools.aws,
         tools.settings.interruption_queue,
         clock=tools.clock,
@@ -255,7 +255,7 @@ def _queue(tools: _Tools, long_poll: int) -> Queue | None:
     )
 
 
-def _parts(tools: _Tools, queue: Queue | None) -> Parts:
+def _parts(tools: _Tools, queue: InterruptionQueue | None) -> Parts:
     """Return what the provider itself is made of."""
     workshop = Workshop(
         settings=tools.settings,
@@ -265,7 +265,7 @@ def _parts(tools: _Tools, queue: Queue | None) -> Parts:
         subnets=tools.subnets,
         reservations=tools.reservations,
         templates=tools.templates,
-        fleets=Fleets(tools.aws, meters=tools.meters),
+        fleets=CreateFleetBatcher(tools.aws, meters=tools.meters),
         instances=tools.instances,
         unavailable=tools.unavailable,
         meters=tools.meters,
@@ -282,15 +282,15 @@ def _parts(tools: _Tools, queue: Queue | None) -> Parts:
         instances=tools.instances,
         reservations=tools.reservations,
         placement_groups=tools.placement_groups,
-        ledger=Ledger(tools.instances, tools.objects, monotonic=tools.clock.monotonic),
-        launcher=Launcher(workshop),
+        ledger=ClaimedInstances(tools.instances, tools.objects, monotonic=tools.clock.monotonic),
+        launcher=InstanceLauncher(workshop),
         meters=tools.meters,
         queue=queue,
     )
 
 
 @asynccontextmanager
-async def connect(around: Surroundings) -> AsyncIterator[AwsProvider]:
+async def connect(around: ProviderContext) -> AsyncIterator[AwsProvider]:
     """
     Begin to use AWS for one cluster.
 
@@ -302,7 +302,7 @@ async def connect(around: Surroundings) -> AsyncIterator[AwsProvider]:
     settings = read_settings(around.cluster, around.settings)
     session = boto3.Session()
     clients = open_clients(session, region=settings.region, endpoint=settings.endpoint or None)
-    aws = Aws(clients)
+    aws = AwsApi(clients)
     try:
         await _check(aws)
         made = assemble(
@@ -325,7 +325,7 @@ async def connect(around: Surroundings) -> AsyncIterator[AwsProvider]:
         clients.close()
 
 
-async def _check(aws: Aws) -> None:
+async def _check(aws: AwsApi) -> None:
     """
     Find out whether EC2 would answer us, so that whatever is wrong is told before anything else happens.
 
@@ -334,6 +334,6 @@ async def _check(aws: Aws) -> None:
     """
     try:
         await aws.ask("ec2", "DescribeInstanceTypes", DryRun=True, MaxResults=5)
-    except Refused as error:
+    except AwsApiError as error:
         if error.code != DRY_RUN:
             raise

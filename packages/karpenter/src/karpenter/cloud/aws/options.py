@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from karpenter.base.duration import DurationError, parse_duration
-from karpenter.cloud.cloudprovider import Knob
+from karpenter.cloud.cloudprovider import ProviderSetting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -169,22 +169,22 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
 
 
 KNOBS: Final = (
-    Knob("cluster-endpoint", "", "where nodes reach the API server; empty means to ask EKS"),
-    Knob("cluster-ca-bundle", "", "what nodes trust the API server by, in base64; empty means to ask EKS"),
-    Knob("isolated-vpc", "false", "do without services that have no endpoint in a VPC: price list and IAM"),
-    Knob("eks-control-plane", "false", "ask EKS for the version of Kubernetes, not the API server"),
-    Knob(
+    ProviderSetting("cluster-endpoint", "", "where nodes reach the API server; empty means to ask EKS"),
+    ProviderSetting("cluster-ca-bundle", "", "what nodes trust the API server by, in base64; empty means to ask EKS"),
+    ProviderSetting("isolated-vpc", "false", "do without services that have no endpoint in a VPC: price list and IAM"),
+    ProviderSetting("eks-control-plane", "false", "ask EKS for the version of Kubernetes, not the API server"),
+    ProviderSetting(
         "vm-memory-overhead-percent",
         "0.075",
         "share of an instance's memory that hypervisor and kernel take",
     ),
-    Knob("interruption-queue", "", "name of the SQS queue that tells of interruptions; empty means none"),
-    Knob("reserved-enis", "0", "network interfaces of each instance that pods get no addresses from"),
-    Knob("disable-dry-run", "false", "do not try launches out before a node class is ready"),
-    Knob("enable-zonal-shift", "false", "leave zones alone that are shifted away"),
-    Knob("ami-refresh-interval", "1m", "how long images that were found count as current, 1m at least"),
-    Knob("subnet-refresh-interval", "1m", "how long subnets that were found count as current, 1m at least"),
-    Knob("aws-feature-gates", "NodeClassCEL=false", "Name=bool, comma separated"),
+    ProviderSetting("interruption-queue", "", "name of the SQS queue that tells of interruptions; empty means none"),
+    ProviderSetting("reserved-enis", "0", "network interfaces of each instance that pods get no addresses from"),
+    ProviderSetting("disable-dry-run", "false", "do not try launches out before a node class is ready"),
+    ProviderSetting("enable-zonal-shift", "false", "leave zones alone that are shifted away"),
+    ProviderSetting("ami-refresh-interval", "1m", "how long images that were found count as current, 1m at least"),
+    ProviderSetting("subnet-refresh-interval", "1m", "how long subnets that were found count as current, 1m at least"),
+    ProviderSetting("aws-feature-gates", "NodeClassCEL=false", "Name=bool, comma separated"),
 )
 """What can be set beside the name of the cluster, in the order in which it is documented."""
 

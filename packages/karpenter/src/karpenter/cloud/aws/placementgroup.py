@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
-from karpenter.cloud.aws.cache import Memory
-from karpenter.cloud.aws.errors import Missing
+from karpenter.cloud.aws.cache import TTLCache
+from karpenter.cloud.aws.errors import ResourceNotFound
 from karpenter.cloud.aws.subnet import where
 from karpenter.cloud.errors import CloudError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from karpenter.api.ec2nodeclass import PlacementGroupSelector
-    from karpenter.cloud.aws.sdk import Aws
+    from karpenter.cloud.aws.sdk import AwsApi
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -45,15 +45,15 @@ class PlacementGroup(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(str(number) for number in range(1, self.partitions + 1))
 
 
-class PlacementGroups:
+class PlacementGroupProvider:
     """Finds placement groups. One that was found stays known for a day, should EC2 not answer."""
 
-    def __init__(self, aws: Aws, *, monotonic: Callable[[], float]) -> None:
+    def __init__(self, aws: AwsApi, *, monotonic: Callable[[], float]) -> None:
         self._aws = aws
-        self._fresh: Memory[PlacementGroupSelector, PlacementGroup | None] = Memory(
+        self._fresh: TTLCache[PlacementGroupSelector, PlacementGroup | None] = TTLCache(
             seconds=_FRESH, monotonic=monotonic
         )
-        self._known: Memory[PlacementGroupSelector, PlacementGroup] = Memory(
+        self._known: TTLCache[PlacementGroupSelector, PlacementGroup] = TTLCache(
             seconds=_LAST_KNOWN, monotonic=monotonic
         )
 
@@ -90,9 +90,9 @@ class PlacementGroups:
             answer = await self._aws.ask(
                 "ec2", "DescribePlacementGroups", Filters=[where("state", "available")], **named
             )
-        except Missing:
+        except ResourceNotFound:
             return None
-        found = answer.get("PlacementGroups", [])
+        found = answer.get("PlacementGroupProvider", [])
         if not found:
             return None
         told = found[0]

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.nodeoverlay import NodeOverlay
-    from karpenter.cloud.aws.sdk import Aws
+    from karpenter.cloud.aws.sdk import AwsApi
 
 
 _WITHOUT_PRICE_LIST: Final = "us-gov-"
 
 
-class Prices:
+class PricingProvider:
     """Prices per hour, in the currency of the region."""
 
-    def __init__(self, aws: Aws, *, isolated: bool = False) -> None:
+    def __init__(self, aws: AwsApi, *, isolated: bool = False) -> None:
         self._aws = aws
         self._listed = not isolated and not aws.region.startswith(_WITHOUT_PRICE_LIST)
         self._on_demand = shipped_prices(aws.region)

@@ -13,11 +13,11 @@ from karpenter.core.effects import Step
 
 if TYPE_CHECKING:
     from karpenter.base.clock import Clock
-    from karpenter.cloud.aws.amifamily.ami import Images
-    from karpenter.cloud.aws.amifamily.ssm import Parameters
-    from karpenter.cloud.aws.cluster import Cluster
-    from karpenter.cloud.aws.instancetype.offering import Shop
-    from karpenter.cloud.aws.pricing import Prices
+    from karpenter.cloud.aws.amifamily.ami import AMIProvider
+    from karpenter.cloud.aws.amifamily.ssm import SSMProvider
+    from karpenter.cloud.aws.cluster import EksCluster
+    from karpenter.cloud.aws.instancetype.offering import InstanceTypeStore
+    from karpenter.cloud.aws.pricing import PricingProvider
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -25,12 +25,12 @@ PARAMETERS_EVERY: Final = 30 * 60.0
 VERSION_EVERY: Final = 5 * 60.0
 
 
-class PriceRefresh:
+class PricingController:
     """Asks what instance types cost. It was asked once before the operator began."""
 
     name = "providers.pricing"
 
-    def __init__(self, prices: Prices, *, clock: Clock) -> None:
+    def __init__(self, prices: PricingProvider, *, clock: Clock) -> None:
         self._prices = prices
         self._clock = clock
         self._began = False
@@ -51,12 +51,12 @@ class PriceRefresh:
         return Step(again=REFRESHED_EVERY)
 
 
-class TypeRefresh:
+class InstanceTypeController:
     """Asks which instance types there are, and where. It was asked once before the operator began."""
 
     name = "providers.instancetype"
 
-    def __init__(self, shop: Shop) -> None:
+    def __init__(self, shop: InstanceTypeStore) -> None:
         self._shop = shop
         self._began = False
 
@@ -69,12 +69,12 @@ class TypeRefresh:
         return Step(again=REFRESHED_EVERY)
 
 
-class ParameterRefresh:
+class SSMInvalidationController:
     """Forgets published parameters whose image was deprecated since they were read."""
 
     name = "providers.ssm.invalidation"
 
-    def __init__(self, parameters: Parameters, images: Images) -> None:
+    def __init__(self, parameters: SSMProvider, images: AMIProvider) -> None:
         self._parameters = parameters
         self._images = images
 
@@ -87,12 +87,12 @@ class ParameterRefresh:
         return Step(again=PARAMETERS_EVERY)
 
 
-class VersionRefresh:
+class VersionController:
     """Asks for the version of Kubernetes, which images depend on."""
 
     name = "providers.version"
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: EksCluster) -> None:
         self._cluster = cluster
 
     async def look(self) -> Step:
@@ -101,7 +101,7 @@ class VersionRefresh:
         return Step(again=VERSION_EVERY)
 
 
-async def refresh_prices(prices: Prices, clock: Clock) -> None:
+async def refresh_prices(prices: PricingProvider, clock: Clock) -> None:
     """Ask for prices before anything else; those that cannot be had are those that ship with the product."""
     found = await asyncio.gather(
         prices.refresh_on_demand(), prices.refresh_spot(clock.now()), return_exceptions=True

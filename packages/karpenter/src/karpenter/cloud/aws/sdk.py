@@ -46,7 +46,7 @@ from botocore.utils import InstanceMetadataRegionFetcher
 
 from karpenter import __version__
 from karpenter.base.ratelimiting import TokenBucket
-from karpenter.cloud.aws.errors import NoAnswer, NoCredentials, refusal
+from karpenter.cloud.aws.errors import NoCredentials, NoResponse, error_from_response
 from karpenter.cloud.aws.options import BadSetting
 from karpenter.cloud.catalogs.ec2.refresh import pricing_region
 
@@ -56,11 +56,11 @@ if TYPE_CHECKING:
     import boto3
 
 
-NO_ANSWER: Final = "0"
+NO_RESPONSE: Final = "0"
 """What stands for the status of an answer that did not come."""
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class ApiAttempt(msgspec.Struct, frozen=True):
     """One time that a call was sent."""
 
     code: str
@@ -69,7 +69,7 @@ class Attempt(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Called(msgspec.Struct, kw_only=True):
+class ApiCall(msgspec.Struct, kw_only=True):
     """A call of an operation."""
 
     service: str
@@ -79,12 +79,12 @@ class Called(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
     """From its beginning until its last attempt was over, pauses included."""
 
-    attempts: list[Attempt] = msgspec.field(default_factory=list)
+    attempts: list[ApiAttempt] = msgspec.field(default_factory=list)
 
     @property
     def code(self) -> str:
         """The status of the last answer; 0 without one."""
-        return self.attempts[-1].code if self.attempts else NO_ANSWER
+        return self.attempts[-1].code if self.attempts else NO_RESPONSE
 
     @property
     def retries(self) -> int:
@@ -92,13 +92,13 @@ class Called(msgspec.Struct, kw_only=True):
         return max(0, len(self.attempts) - 1)
 
 
-class Tally(threading.local):
+class CallRecorder(threading.local):
     """The calls that this thread has made and nobody has taken note of."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._monotonic = monotonic
-        self._calls: list[Called] = []
+        self._calls: list[ApiCall] = []
         self._began = self._sent = 0.0
 
     def follow(self, client: Any) -> None:
@@ -108,14 +108,14 @@ class Tally(threading.local):
         events.register("request-created", self._send)
         events.register("response-received", self._receive)
 
-    def take(self) -> list[Called]:
+    def take(self) -> list[ApiCall]:
         """Return the calls of this thread since the last time."""
         taken, self._calls = self._calls, []
         return taken
 
     def _call(self, model: Any, **_: Any) -> None:
         self._began = self._monotonic()
-        self._calls.append(Called(service=model.service_model.service_id, action=model.name))
+        self._calls.append(ApiCall(service=model.service_model.service_id, action=model.name))
 
     def _send(self, **_: Any) -> None:
         self._sent = self._monotonic()
@@ -124,8 +124,8 @@ class Tally(threading.local):
         if not self._calls:
             return
         now, called = self._monotonic(), self._calls[-1]
-        code = str(response_dict["status_code"]) if response_dict else NO_ANSWER
-        called.attempts.append(Attempt(code, now - self._sent))
+        code = str(response_dict["status_code"]) if response_dict else NO_RESPONSE
+        called.attempts.append(ApiAttempt(code, now - self._sent))
         called.seconds = now - self._began
 
 
@@ -133,7 +133,7 @@ SERVICES: Final = ("arc-zonal-shift", "ec2", "eks", "iam", "pricing", "sqs", "ss
 CONNECT_SECONDS: Final = 5
 READ_SECONDS: Final = 60
 ATTEMPTS: Final = 5
-ONCE_MORE: Final = 2
+FLEET_ATTEMPTS: Final = 2
 """How often a launch is sent: its token makes AWS carry it out once."""
 
 _FLEETS: Final = "fleets"
@@ -150,7 +150,7 @@ class NoRegion(BadSetting):
         )
 
 
-class _AsNeeded(Mapping[str, Any]):
+class _LazyClients(Mapping[str, Any]):
     """Clients that are made when they are first asked for: whoever does not use a service has no client."""
 
     def __init__(self, names: tuple[str, ...], make: Callable[[str], Any]) -> None:
@@ -182,13 +182,13 @@ class _AsNeeded(Mapping[str, Any]):
             client.close()
 
 
-class Clients(msgspec.Struct, frozen=True, kw_only=True):
+class AwsClients(msgspec.Struct, frozen=True, kw_only=True):
     """Clients of the services that we ask, by name."""
 
     region: str
     partition: str
-    by_name: _AsNeeded
-    tally: Tally
+    by_name: _LazyClients
+    tally: CallRecorder
     """What came of their calls."""
 
     def call(self, service: str, operation: str, parameters: Mapping[str, Any]) -> Any:
@@ -208,7 +208,7 @@ def open_clients(
     endpoint: str | None = None,
     connections: int = 32,
     retries: bool = True,
-) -> Clients:
+) -> AwsClients:
     """
     Return clients for the region that is named, or for the one that we are in.
 
@@ -226,12 +226,12 @@ def open_clients(
         user_agent_extra=f"karpenter/{__version__}",
     )
     few = config.merge(
-        Config(retries={"mode": "standard", "total_max_attempts": ONCE_MORE if retries else 1})
+        Config(retries={"mode": "standard", "total_max_attempts": FLEET_ATTEMPTS if retries else 1})
     )
     if not retries:
         config = few
 
-    tally = Tally()
+    tally = CallRecorder()
 
     def make(name: str) -> Any:
         made: Any = session.client(
@@ -243,10 +243,10 @@ def open_clients(
         tally.follow(made)
         return made
 
-    return Clients(
+    return AwsClients(
         region=place,
         partition=session.get_partition_for_region(place),
-        by_name=_AsNeeded((*SERVICES, _FLEETS), make),
+        by_name=_LazyClients((*SERVICES, _FLEETS), make),
         tally=tally,
     )
 
@@ -281,26 +281,26 @@ LIMITS: Final = {
 }
 """Calls a second, and at once, that EC2 takes from an account; the same figures mean the same bucket."""
 
-READING: Final = (20.0, 100.0)
+READ_LIMIT: Final = (20.0, 100.0)
 """The same for everything that only reads."""
 
-Answer = dict[str, Any]
+ApiResponse = dict[str, Any]
 T = TypeVar("T")
 
 
-class Aws:
+class AwsApi:
     """Asks AWS."""
 
-    def __init__(self, clients: Clients, *, threads: int = THREADS) -> None:
+    def __init__(self, clients: AwsClients, *, threads: int = THREADS) -> None:
         self.region = clients.region
         self.partition = clients.partition
         self._clients = clients
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="aws")
         self._buckets: dict[tuple[float, float], TokenBucket] = {}
-        self.note: Callable[[Called], None] = _nobody
+        self.note: Callable[[ApiCall], None] = _nobody
         """Told of every call."""
 
-    async def ask(self, service: str, operation: str, /, **parameters: Any) -> Answer:
+    async def ask(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
         """
         Call an operation, such as ``ec2`` ``CreateFleet``, and return its answer.
 
@@ -311,22 +311,22 @@ class Aws:
         """
         if service == "ec2":
             await self._bucket(operation).take()
-        made: list[Called] = []
+        made: list[ApiCall] = []
         call = partial(self._call, service, operation, parameters, made)
         answering = asyncio.get_running_loop().run_in_executor(self._pool, call)
         return await self._noted(answering, made)
 
-    async def listen(self, service: str, operation: str, /, **parameters: Any) -> Answer:
+    async def listen(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
         """
         Call an operation that answers only when there is something to tell, as :meth:`ask` does.
 
         It has a thread of its own, which does not keep the process from ending.
         """
-        made: list[Called] = []
+        made: list[ApiCall] = []
         call = partial(self._call, service, operation, parameters, made)
         return await self._noted(_in_the_background(call), made)
 
-    async def _noted(self, answering: Awaitable[T], made: Iterable[Called]) -> T:
+    async def _noted(self, answering: Awaitable[T], made: Iterable[ApiCall]) -> T:
         """Wait for an answer, and note the calls that were made for it."""
         try:
             return await answering
@@ -336,7 +336,7 @@ class Aws:
 
     async def pages(
         self, service: str, operation: str, /, *, marker: str = "NextToken", **parameters: Any
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[ApiResponse]:
         """Call an operation until there are no more pages, and yield each."""
         more: dict[str, Any] = {}
         while True:
@@ -347,7 +347,7 @@ class Aws:
                 return
             more = {marker: following}
 
-    async def every(self, service: str, operation: str, field: str, /, **parameters: Any) -> list[Answer]:
+    async def every(self, service: str, operation: str, field: str, /, **parameters: Any) -> list[ApiResponse]:
         """Return all items of a list that comes in pages."""
         return [
             item
@@ -357,7 +357,7 @@ class Aws:
 
     async def run(self, service: str, work: Callable[[Any], T]) -> T:
         """Let a function that asks one service a lot do so in one of our threads."""
-        made: list[Called] = []
+        made: list[ApiCall] = []
         call = partial(self._run, service, work, made)
         return await self._noted(asyncio.get_running_loop().run_in_executor(self._pool, call), made)
 
@@ -366,25 +366,25 @@ class Aws:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _bucket(self, operation: str) -> TokenBucket:
-        figures = LIMITS.get(operation, READING)
+        figures = LIMITS.get(operation, READ_LIMIT)
         if figures not in self._buckets:
             rate, burst = figures
             self._buckets[figures] = TokenBucket(rate=rate, burst=burst)
         return self._buckets[figures]
 
     def _call(
-        self, service: str, operation: str, parameters: Mapping[str, Any], made: list[Called]
-    ) -> Answer:
+        self, service: str, operation: str, parameters: Mapping[str, Any], made: list[ApiCall]
+    ) -> ApiResponse:
         with self._tallied(made), _in_our_words(f"{service}:{operation}"):
-            answer: Answer = self._clients.call(service, operation, parameters)
+            answer: ApiResponse = self._clients.call(service, operation, parameters)
         return answer
 
-    def _run(self, service: str, work: Callable[[Any], T], made: list[Called]) -> T:
+    def _run(self, service: str, work: Callable[[Any], T], made: list[ApiCall]) -> T:
         with self._tallied(made), _in_our_words(service):
             return work(self._clients.by_name[service])
 
     @contextmanager
-    def _tallied(self, made: list[Called]) -> Iterator[None]:
+    def _tallied(self, made: list[ApiCall]) -> Iterator[None]:
         """Add the calls that are made meanwhile in this thread."""
         self._clients.tally.take()  # what others did here with the same clients is theirs
         try:
@@ -393,12 +393,12 @@ class Aws:
             made += self._clients.tally.take()
 
 
-def _in_the_background(call: Callable[[], Answer]) -> asyncio.Future[Answer]:
+def _in_the_background(call: Callable[[], ApiResponse]) -> asyncio.Future[ApiResponse]:
     """Return what a call will answer, which runs in a thread that ends with the process."""
     loop = asyncio.get_running_loop()
-    future: asyncio.Future[Answer] = loop.create_future()
+    future: asyncio.Future[ApiResponse] = loop.create_future()
 
-    def settle(answer: Answer | None, error: BaseException | None) -> None:
+    def settle(answer: ApiResponse | None, error: BaseException | None) -> None:
         if future.done():  # whoever waited has given up
             return
         if error is not None:
@@ -407,7 +407,7 @@ def _in_the_background(call: Callable[[], Answer]) -> asyncio.Future[Answer]:
             future.set_result(answer or {})
 
     def work() -> None:
-        answer: Answer | None = None
+        answer: ApiResponse | None = None
         error: BaseException | None = None
         try:
             answer = call()
@@ -420,7 +420,7 @@ def _in_the_background(call: Callable[[], Answer]) -> asyncio.Future[Answer]:
     return future
 
 
-def _nobody(called: Called) -> None:
+def _nobody(called: ApiCall) -> None:
     """Take no note."""
     del called
 
@@ -431,8 +431,8 @@ def _in_our_words(action: str) -> Iterator[None]:
         yield
     except ClientError as error:
         service = action.partition(":")[0]
-        raise refusal(f"{service}:{error.operation_name}", error.response) from error
+        raise error_from_response(f"{service}:{error.operation_name}", error.response) from error
     except (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError) as error:
         raise NoCredentials(action=action, because=error) from error
     except (BotoCoreError, HTTPClientError, ResponseParserError) as error:
-        raise NoAnswer(action=action, because=error) from error
+        raise NoResponse(action=action, because=error) from error

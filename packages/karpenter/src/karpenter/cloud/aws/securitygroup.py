@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from karpenter.api.ec2nodeclass_status import SecurityGroup
-from karpenter.cloud.aws.cache import Memory
+from karpenter.cloud.aws.cache import TTLCache
 from karpenter.cloud.aws.subnet import by_tags, key_of, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from karpenter.api.ec2nodeclass import SecurityGroupSelectorTerm
-    from karpenter.cloud.aws.sdk import Aws
+    from karpenter.cloud.aws.sdk import AwsApi
     from karpenter.cloud.aws.subnet import Filter
 
 _REMEMBERED: Final = 60.0
 _PAGE: Final = 500
 
 
-class SecurityGroups:
+class SecurityGroupProvider:
     """Finds security groups."""
 
-    def __init__(self, aws: Aws, *, monotonic: Callable[[], float]) -> None:
+    def __init__(self, aws: AwsApi, *, monotonic: Callable[[], float]) -> None:
         self._aws = aws
-        self._found: Memory[bytes, tuple[SecurityGroup, ...]] = Memory(
+        self._found: TTLCache[bytes, tuple[SecurityGroup, ...]] = TTLCache(
             seconds=_REMEMBERED, monotonic=monotonic
         )
 
@@ -36,7 +36,7 @@ class SecurityGroups:
         found: dict[str, SecurityGroup] = {}
         for filters in _queries(terms):
             for each in await self._aws.every(
-                "ec2", "DescribeSecurityGroups", "SecurityGroups", Filters=filters, MaxResults=_PAGE
+                "ec2", "DescribeSecurityGroups", "SecurityGroupProvider", Filters=filters, MaxResults=_PAGE
             ):
                 found[each["GroupId"]] = SecurityGroup(id=each["GroupId"], name=each.get("GroupName", ""))
         return tuple(found[key] for key in sorted(found))

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from karpenter.cloud.aws.cache import Memory
+from karpenter.cloud.aws.cache import TTLCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from karpenter.api.ec2nodeclass import SubnetSelectorTerm
     from karpenter.api.ec2nodeclass_status import Subnet
-    from karpenter.cloud.aws.sdk import Answer, Aws
+    from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
 
 
 ANY: Final = "*"
@@ -61,13 +61,13 @@ class FoundSubnet(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses that are left, as EC2 tells."""
 
 
-class Subnets:
+class SubnetProvider:
     """Finds subnets, and counts their addresses."""
 
-    def __init__(self, aws: Aws, *, seconds: float, monotonic: Callable[[], float]) -> None:
+    def __init__(self, aws: AwsApi, *, seconds: float, monotonic: Callable[[], float]) -> None:
         self._aws = aws
         self._monotonic = monotonic
-        self._found: Memory[bytes, tuple[FoundSubnet, ...]] = Memory(seconds=seconds, monotonic=monotonic)
+        self._found: TTLCache[bytes, tuple[FoundSubnet, ...]] = TTLCache(seconds=seconds, monotonic=monotonic)
         self._free: dict[str, int] = {}
         self._looked: dict[str, float] = {}
         self._under_way: dict[str, int] = {}
@@ -91,13 +91,13 @@ class Subnets:
                 chosen[each.zone] = each
         return chosen
 
-    def take(self, addresses: Mapping[str, int]) -> Taken:
+    def take(self, addresses: Mapping[str, int]) -> ReservedAddresses:
         """Count addresses as used from now on, by subnet."""
         for subnet, count in addresses.items():
             self._under_way[subnet] = self._under_way.get(subnet, 0) + count
-        return Taken(addresses=dict(addresses), at=self._monotonic())
+        return ReservedAddresses(addresses=dict(addresses), at=self._monotonic())
 
-    def give_back(self, taken: Taken, *, used: Iterable[str] = ()) -> None:
+    def give_back(self, taken: ReservedAddresses, *, used: Iterable[str] = ()) -> None:
         """Count addresses as free again, but for those of subnets that were used."""
         kept = set(used)
         for subnet, count in taken.addresses.items():
@@ -113,7 +113,7 @@ class Subnets:
         found: dict[str, FoundSubnet] = {}
         for filters in _queries(terms):
             for each in await self._aws.every(
-                "ec2", "DescribeSubnets", "Subnets", Filters=filters, MaxResults=_PAGE
+                "ec2", "DescribeSubnets", "SubnetProvider", Filters=filters, MaxResults=_PAGE
             ):
                 found[each["SubnetId"]] = _subnet(each)
         now = self._monotonic()
@@ -125,7 +125,7 @@ class Subnets:
         return tuple(sorted(found.values(), key=lambda each: (-each.free, each.id)))
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
+class ReservedAddresses(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses that a launch has counted as used, and when."""
 
     addresses: Mapping[str, int]
@@ -141,7 +141,7 @@ def _queries(terms: Iterable[SubnetSelectorTerm]) -> Iterator[list[Filter]]:
             yield by_tags(term.tags)
 
 
-def _subnet(told: Answer) -> FoundSubnet:
+def _subnet(told: ApiResponse) -> FoundSubnet:
     return FoundSubnet(
         id=told["SubnetId"],
         zone=told["AvailabilityZone"],

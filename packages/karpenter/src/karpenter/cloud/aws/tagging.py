@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
-    from karpenter.cloud.aws.instance.instance import Instances
-    from karpenter.cloud.aws.instancetype.capacity import Discovered
+    from karpenter.cloud.aws.instance.instance import InstanceProvider
+    from karpenter.cloud.aws.instancetype.capacity import DiscoveredCapacity
     from karpenter.cloud.cloudprovider import ClusterObjects
     from karpenter.core.state.cluster import Event
     from karpenter.core.state.view import ClusterView, NodeClass
@@ -51,14 +51,14 @@ _PARTITION_AGAIN: Final = 5.0
 _MARKS: Final = {TAGGED: "true", CLUSTER_NAME_TAGGED: "true"}
 
 
-class TaggingCare:
+class TaggingController:
     """Tags instances with the names of their nodes and claims."""
 
     name = "nodeclaim.tagging"
     workers = 1
 
     def __init__(
-        self, *, view: Callable[[], ClusterView], instances: Instances, cluster: str, clock: Clock
+        self, *, view: Callable[[], ClusterView], instances: InstanceProvider, cluster: str, clock: Clock
     ) -> None:
         self._view = view
         self._instances = instances
@@ -108,13 +108,13 @@ def missing_tags(claim: NodeClaim, tags: Mapping[str, str], *, cluster: str) -> 
     return {key: value for key, value in wanted.items() if key not in tags}
 
 
-class PartitionCare:
+class PartitionController:
     """Labels claims with the partition that EC2 has put their machine into."""
 
     name = "nodeclaim.partition"
     workers = 1
 
-    def __init__(self, *, view: Callable[[], ClusterView], instances: Instances) -> None:
+    def __init__(self, *, view: Callable[[], ClusterView], instances: InstanceProvider) -> None:
         self._view = view
         self._instances = instances
 
@@ -146,14 +146,14 @@ def lacks_partition(claim: NodeClaim) -> bool:
     return bool(labels.get(PLACEMENT_GROUP)) and labels.get(PLACEMENT_PARTITION) == ""
 
 
-class MemoryCare:
+class DiscoveredCapacityController:
     """Learns how much memory nodes really have."""
 
     name = "providers.instancetype.capacity"
     workers = 1
 
     def __init__(
-        self, *, objects: ClusterObjects, view: Callable[[], ClusterView], discovered: Discovered
+        self, *, objects: ClusterObjects, view: Callable[[], ClusterView], discovered: DiscoveredCapacity
     ) -> None:
         self._objects = objects
         self._view = view

@@ -29,7 +29,7 @@ REMEMBERED: Final = 180.0
 """Seconds for which something that failed is skipped."""
 
 
-class Place(msgspec.Struct, frozen=True, order=True):
+class OfferingKey(msgspec.Struct, frozen=True, order=True):
     """A place where a launch can fail: an offering, perhaps within a placement group and a partition."""
 
     instance_type: str
@@ -39,16 +39,16 @@ class Place(msgspec.Struct, frozen=True, order=True):
     partition: str = ""
 
 
-class Marks(msgspec.Struct, frozen=True):
+class UnavailableSnapshot(msgspec.Struct, frozen=True):
     """What is skipped at one moment."""
 
-    offerings: frozenset[Place] = frozenset()
+    offerings: frozenset[OfferingKey] = frozenset()
     capacity_types: frozenset[str] = frozenset()
     subnets: frozenset[str] = frozenset()
     zones: frozenset[str] = frozenset()
     """The ids of zones that are shifted away."""
 
-    def skips(self, place: Place, subnets: Iterable[str]) -> bool:
+    def skips(self, place: OfferingKey, subnets: Iterable[str]) -> bool:
         """Say whether an offering is skipped, whose zone has these subnets."""
         if place.capacity_type in self.capacity_types:
             return True
@@ -59,10 +59,10 @@ class Marks(msgspec.Struct, frozen=True):
         return bool(held) and self.subnets.issuperset(held)
 
 
-NOTHING: Final = Marks()
+NOTHING: Final = UnavailableSnapshot()
 
 
-class Unavailable:
+class UnavailableOfferings:
     """Remembers what failed."""
 
     def __init__(
@@ -75,10 +75,10 @@ class Unavailable:
         self._monotonic = monotonic
         self._shifted = shifted
         self._remembered = remembered
-        self._until: dict[Place | tuple[str, str], float] = {}
+        self._until: dict[OfferingKey | tuple[str, str], float] = {}
         self._shown = NOTHING
 
-    def mark(self, places: Iterable[Place]) -> None:
+    def mark(self, places: Iterable[OfferingKey]) -> None:
         """Skip offerings from now on."""
         self._mark(places)
 
@@ -90,12 +90,12 @@ class Unavailable:
         """Skip a subnet from now on."""
         self._mark([("subnet", subnet)])
 
-    def now(self) -> Marks:
+    def now(self) -> UnavailableSnapshot:
         """Return what is skipped at this moment; the same value until that changes."""
         now = self._monotonic()
         self._until = {key: until for key, until in self._until.items() if until > now}
-        marks = Marks(
-            offerings=frozenset(each for each in self._until if isinstance(each, Place)),
+        marks = UnavailableSnapshot(
+            offerings=frozenset(each for each in self._until if isinstance(each, OfferingKey)),
             capacity_types=self._named("capacity type"),
             subnets=self._named("subnet"),
             zones=self._shifted(),
@@ -107,19 +107,19 @@ class Unavailable:
     def _named(self, kind: str) -> frozenset[str]:
         return frozenset(each[1] for each in self._until if isinstance(each, tuple) and each[0] == kind)
 
-    def _mark(self, keys: Iterable[Place | tuple[str, str]]) -> None:
+    def _mark(self, keys: Iterable[OfferingKey | tuple[str, str]]) -> None:
         self._until.update(dict.fromkeys(keys, self._monotonic() + self._remembered))
 
 
-def _without_partition(place: Place) -> Place:
+def _without_partition(place: OfferingKey) -> OfferingKey:
     return msgspec.structs.replace(place, partition="")
 
 
-def _without_group(place: Place) -> Place:
+def _without_group(place: OfferingKey) -> OfferingKey:
     return msgspec.structs.replace(place, group="", partition="")
 
 
-def mark(catalog: Catalog, traits: Traits, marks: Marks, left: Callable[[str], int]) -> Catalog:
+def apply_unavailable(catalog: Catalog, traits: Traits, marks: UnavailableSnapshot, left: Callable[[str], int]) -> Catalog:
     """Return a catalogue in which nothing is available that failed lately or is used up."""
     touched = {place.instance_type for place in marks.offerings}
     everything = bool(marks.capacity_types or marks.subnets or marks.zones)
@@ -132,15 +132,15 @@ def mark(catalog: Catalog, traits: Traits, marks: Marks, left: Callable[[str], i
     return msgspec.structs.replace(catalog, types=types)
 
 
-def place_of(kind: str, offering: Offering, traits: Traits) -> Place:
+def offering_key(kind: str, offering: Offering, traits: Traits) -> OfferingKey:
     """Return where a launch of an offering would fail."""
     group = traits.group.id if traits.group is not None else ""
     partition = offering.requirements.get(PLACEMENT_PARTITION, None)
     number = min(partition.values, default="") if partition is not None else ""
-    return Place(kind, offering.zone, offering.capacity_type, group, number if group else "")
+    return OfferingKey(kind, offering.zone, offering.capacity_type, group, number if group else "")
 
 
-def _marked(kind: InstanceType, traits: Traits, marks: Marks, left: Callable[[str], int]) -> InstanceType:
+def _marked(kind: InstanceType, traits: Traits, marks: UnavailableSnapshot, left: Callable[[str], int]) -> InstanceType:
     offerings = tuple(_judged(kind.name, each, traits, marks, left) for each in kind.offerings)
     if offerings == kind.offerings:
         return kind
@@ -156,12 +156,12 @@ def _marked(kind: InstanceType, traits: Traits, marks: Marks, left: Callable[[st
 
 
 def _judged(
-    kind: str, offering: Offering, traits: Traits, marks: Marks, left: Callable[[str], int]
+    kind: str, offering: Offering, traits: Traits, marks: UnavailableSnapshot, left: Callable[[str], int]
 ) -> Offering:
     subnets = traits.subnets.get(offering.zone, ())
     shifted = traits.zone_ids.get(offering.zone) in marks.zones
     available = (
-        offering.available and not shifted and not marks.skips(place_of(kind, offering, traits), subnets)
+        offering.available and not shifted and not marks.skips(offering_key(kind, offering, traits), subnets)
     )
     if not offering.reservation_id:
         return offering if available == offering.available else _with(offering, available=available)

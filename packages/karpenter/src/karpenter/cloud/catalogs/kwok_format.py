@@ -19,7 +19,7 @@ Knows nothing of instance types; that is :mod:`.kwok_format`.
 
 What is wrong with a catalogue, and where: one line per problem, every problem found.
 
-A reader notes a problem at a :class:`Place` and reads on; only when the whole
+A reader notes a problem at a :class:`FieldPath` and reads on; only when the whole
 file has been looked at does :class:`InvalidCatalog` carry all of them out.
 
 The devices of an instance type, as a catalogue states them.
@@ -62,7 +62,7 @@ _DOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LARGEST_PRICE: Final = 10**6  # a thousand times the dearest machine there is; NaN and infinity fail too
 
 
-def read_object(value: object, place: Place, known: frozenset[str]) -> dict[str, object] | None:
+def read_object(value: object, place: FieldPath, known: frozenset[str]) -> dict[str, object] | None:
     """Return the fields of an object that are not null; only `known` ones are allowed."""
     if not isinstance(value, dict):
         place.refuse(f"must be an object, not {excerpt(value)}")
@@ -73,7 +73,7 @@ def read_object(value: object, place: Place, known: frozenset[str]) -> dict[str,
     return {str(key): item for key, item in value.items() if item is not None}
 
 
-def read_list(value: object, place: Place, *, of: str) -> list[object]:
+def read_list(value: object, place: FieldPath, *, of: str) -> list[object]:
     """Return the items of a list that has at least one."""
     if isinstance(value, list) and value:
         return value
@@ -81,7 +81,7 @@ def read_list(value: object, place: Place, *, of: str) -> list[object]:
     return []
 
 
-def read_flag(value: object, place: Place) -> bool:
+def read_flag(value: object, place: FieldPath) -> bool:
     """Return a boolean."""
     if isinstance(value, bool):
         return value
@@ -89,7 +89,7 @@ def read_flag(value: object, place: Place) -> bool:
     return False
 
 
-def read_count(value: object, place: Place) -> int:
+def read_count(value: object, place: FieldPath) -> int:
     """Return a whole number of zero or more."""
     if type(value) is int and value >= 0:
         return value
@@ -97,7 +97,7 @@ def read_count(value: object, place: Place) -> int:
     return 0
 
 
-def read_price(value: object, place: Place) -> float:
+def read_price(value: object, place: FieldPath) -> float:
     """Return a price: a finite number of zero or more."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LARGEST_PRICE:
         return float(value)
@@ -105,7 +105,7 @@ def read_price(value: object, place: Place) -> float:
     return 0.0
 
 
-def read_amounts(value: object, place: Place) -> dict[str, int]:
+def read_amounts(value: object, place: FieldPath) -> dict[str, int]:
     """Return exact amounts by resource name, none of them negative."""
     if not isinstance(value, dict):
         place.refuse(f"must be an object of resource names with quantities, not {excerpt(value)}")
@@ -125,7 +125,7 @@ def read_amounts(value: object, place: Place) -> dict[str, int]:
     return amounts
 
 
-def read_label_key(value: object, place: Place) -> str:
+def read_label_key(value: object, place: FieldPath) -> str:
     """Return a label key: an optional domain and a name."""
     if isinstance(value, str):
         domain, slash, name = value.rpartition("/")
@@ -135,7 +135,7 @@ def read_label_key(value: object, place: Place) -> str:
     return ""
 
 
-def read_label_value(value: object, place: Place) -> str:
+def read_label_value(value: object, place: FieldPath) -> str:
     """Return a label value that is not empty."""
     if isinstance(value, str) and _NAME.fullmatch(value):
         return value
@@ -146,7 +146,7 @@ def read_label_value(value: object, place: Place) -> str:
     return ""
 
 
-def read_label_values(value: object, place: Place, *, of: str) -> tuple[str, ...]:
+def read_label_values(value: object, place: FieldPath, *, of: str) -> tuple[str, ...]:
     """Return the items of a list of label values, sorted and without repeats; values may be empty."""
     items = enumerate(read_list(value, place, of=of))
     return tuple(sorted({"" if item == "" else read_label_value(item, place.at(i)) for i, item in items}))
@@ -161,7 +161,7 @@ _NAME_FIELDS: Final = ("driver", "pool", "device")
 _FEWEST: Final = 2
 
 
-def read_devices(fields: dict[str, object], place: Place) -> DeviceTemplates | None:
+def read_devices(fields: dict[str, object], place: FieldPath) -> DeviceTemplates | None:
     """Return the devices that a type states; None when it states none."""
     if TEMPLATES not in fields:
         if BINDINGS in fields:
@@ -191,7 +191,7 @@ def render_devices(devices: DeviceTemplates) -> dict[str, Any]:
     return found
 
 
-def _slices(value: object, place: Place) -> Iterator[ResourceSliceSpec]:
+def _slices(value: object, place: FieldPath) -> Iterator[ResourceSliceSpec]:
     for index, item in enumerate(read_list(value, place, of="slice template")):
         here = place.at(index)
         if read_object(item, here, _SLICE_FIELDS) is None:
@@ -207,7 +207,7 @@ def _slices(value: object, place: Place) -> Iterator[ResourceSliceSpec]:
         yield found
 
 
-def _bindings(value: object, place: Place, known: set[DeviceName]) -> Iterator[AttributeBinding]:
+def _bindings(value: object, place: FieldPath, known: set[DeviceName]) -> Iterator[AttributeBinding]:
     for index, item in enumerate(read_list(value, place, of="binding")):
         here = place.at(index)
         fields = read_object(item, here, _BINDING_FIELDS)
@@ -225,7 +225,7 @@ def _bindings(value: object, place: Place, known: set[DeviceName]) -> Iterator[A
         yield AttributeBinding(str(attribute), devices)
 
 
-def _names(value: object, place: Place, known: set[DeviceName]) -> Iterator[DeviceName]:
+def _names(value: object, place: FieldPath, known: set[DeviceName]) -> Iterator[DeviceName]:
     for index, item in enumerate(read_list(value, place, of="device")):
         fields = read_object(item, place.at(index), frozenset(_NAME_FIELDS)) or {}
         name = DeviceName(*(str(fields.get(each, "")) for each in _NAME_FIELDS))
@@ -234,7 +234,7 @@ def _names(value: object, place: Place, known: set[DeviceName]) -> Iterator[Devi
         yield name
 
 
-class Problem(msgspec.Struct, frozen=True):
+class CatalogProblem(msgspec.Struct, frozen=True):
     """One thing that is wrong: the file, the instance type, the field, and what is allowed there."""
 
     file: str
@@ -249,12 +249,12 @@ class Problem(msgspec.Struct, frozen=True):
 class InvalidCatalog(ValueError):  # noqa: N818  reads as what it is: a catalogue that is not valid
     """A catalogue that cannot be used; its text has one line for each problem."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[CatalogProblem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class FieldPath(msgspec.Struct, frozen=True, gc=False):
     """
     A spot in a catalogue file, where a problem can be noted.
 
@@ -262,23 +262,23 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     the path is put together only when it is needed.
     """
 
-    noted: list[Problem]
+    noted: list[CatalogProblem]
     file: str
     subject: str = ""
-    above: Place | None = None
+    above: FieldPath | None = None
     key: str | int = ""
 
     def refuse(self, problem: str) -> None:
         """Note that what stands here is not allowed."""
-        self.noted.append(Problem(self.file, self.subject, self.path, problem))
+        self.noted.append(CatalogProblem(self.file, self.subject, self.path, problem))
 
-    def of(self, subject: str) -> Place:
+    def of(self, subject: str) -> FieldPath:
         """Return the beginning of the object `subject` in the same file."""
-        return Place(self.noted, self.file, subject)
+        return FieldPath(self.noted, self.file, subject)
 
-    def at(self, key: str | int) -> Place:
+    def at(self, key: str | int) -> FieldPath:
         """Return the spot of a field or an item below this one."""
-        return Place(self.noted, self.file, self.subject, self, key)
+        return FieldPath(self.noted, self.file, self.subject, self, key)
 
     @property
     def path(self) -> str:
@@ -318,15 +318,15 @@ def parse_catalog(text: str, *, file: str) -> Catalog:
     Raises:
         InvalidCatalog: with one line for each problem of the text.
     """
-    noted: list[Problem] = []
-    place = Place(noted, file)
+    noted: list[CatalogProblem] = []
+    place = FieldPath(noted, file)
     drafts = list(_drafts(_decode(text, place), place))
     if noted:
         raise InvalidCatalog(noted)
     return assemble(drafts)
 
 
-def _decode(text: str, place: Place) -> object:
+def _decode(text: str, place: FieldPath) -> object:
     """Return the decoded text: JSON, or YAML where the file's name says so."""
     try:
         if place.file.endswith((".yaml", ".yml")):
@@ -343,7 +343,7 @@ def _decode(text: str, place: Place) -> object:
     raise InvalidCatalog(place.noted)
 
 
-def _drafts(decoded: object, place: Place) -> Iterator[TypeDraft]:
+def _drafts(decoded: object, place: FieldPath) -> Iterator[TypeDraft]:
     names: dict[str, int] = {}
     for index, entry in enumerate(read_list(decoded, place, of="instance type")):
         draft = _type(entry, index, place)
@@ -359,7 +359,7 @@ def _drafts(decoded: object, place: Place) -> Iterator[TypeDraft]:
         yield draft
 
 
-def _type(entry: object, index: int, place: Place) -> TypeDraft | None:
+def _type(entry: object, index: int, place: FieldPath) -> TypeDraft | None:
     name = entry.get("name") if isinstance(entry, dict) else None
     here = place.of(f"type {name}" if isinstance(name, str) and name else f"item {index}")
     fields = read_object(entry, here, _TYPE_FIELDS)
@@ -386,7 +386,7 @@ def _type(entry: object, index: int, place: Place) -> TypeDraft | None:
     )
 
 
-def _capacity(value: object, place: Place) -> dict[str, int]:
+def _capacity(value: object, place: FieldPath) -> dict[str, int]:
     amounts = read_amounts(value, place)
     for name in _NEEDED_RESOURCES:
         if isinstance(value, dict) and name not in value:
@@ -402,14 +402,14 @@ def _as_written(resources: object, name: str) -> str:
         return ""
 
 
-def _offerings(value: object, place: Place) -> Iterator[OfferingDraft]:
+def _offerings(value: object, place: FieldPath) -> Iterator[OfferingDraft]:
     for index, item in enumerate(read_list(value, place, of="offering")):
         fields = read_object(item, place.at(index), _OFFERING_FIELDS)
         if fields is not None:
             yield _offering(fields, place.at(index))
 
 
-def _offering(fields: dict[str, object], place: Place) -> OfferingDraft:
+def _offering(fields: dict[str, object], place: FieldPath) -> OfferingDraft:
     labels = _labels(fields.get("Requirements"), place.at("Requirements"))
     reserved = bool(labels) and _sold_as(labels, place.at("Requirements")) == RESERVED
     capacity = fields.get("ReservationCapacity", None if reserved else 0)
@@ -426,7 +426,7 @@ def _offering(fields: dict[str, object], place: Place) -> OfferingDraft:
     )
 
 
-def _sold_as(labels: Labels, place: Place) -> str:
+def _sold_as(labels: Labels, place: FieldPath) -> str:
     """Return the capacity type, having checked that an offering has one zone and one capacity type."""
     for key in (ZONE, CAPACITY_TYPE, RESERVATION_ID):
         if key not in labels and key != RESERVATION_ID:
@@ -440,7 +440,7 @@ def _sold_as(labels: Labels, place: Place) -> str:
     return kind
 
 
-def _labels(value: object, place: Place) -> Labels:
+def _labels(value: object, place: FieldPath) -> Labels:
     labels: dict[str, tuple[str, ...]] = {}
     for index, item in enumerate(read_list(value, place, of="requirement")):
         here = place.at(index)
@@ -455,7 +455,7 @@ def _labels(value: object, place: Place) -> Labels:
     return labels
 
 
-def _values(fields: dict[str, object], place: Place) -> tuple[str, ...]:
+def _values(fields: dict[str, object], place: FieldPath) -> tuple[str, ...]:
     operator = fields.get("operator")
     if operator == "In":
         return read_label_values(fields.get("values"), place.at("values"), of="value")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from karpenter.cloud.catalogs.kwok import kwok_catalog
-from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, Problem, parse_catalog
+from karpenter.cloud.catalogs.kwok_format import CatalogProblem, InvalidCatalog, parse_catalog
 
 if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
@@ -35,7 +35,7 @@ def load_catalog(name: str) -> Catalog:
         text = Path(name).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
-        raise InvalidCatalog([Problem(name, "", "", _unreadable(reason))]) from None
+        raise InvalidCatalog([CatalogProblem(name, "", "", _unreadable(reason))]) from None
     return parse_catalog(text, file=name)
 
 
@@ -58,7 +58,7 @@ def _built_in(name: str) -> Catalog:
     if region not in data.regions:
         known = ", ".join(sorted(data.regions))
         raise InvalidCatalog(
-            [Problem(name, "", "", f"there is no region {region!r}; the regions are {known}")]
+            [CatalogProblem(name, "", "", f"there is no region {region!r}; the regions are {known}")]
         )
     return ec2_catalog(data, region)
 

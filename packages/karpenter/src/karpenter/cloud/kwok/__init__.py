@@ -13,18 +13,18 @@ lets them drift.
 
 from karpenter.cloud.kwok.cloud import Behaviour, KwokCloud, KwokControl
 from karpenter.cloud.kwok.cloudprovider import KwokProvider, NodeClassReader, NodeMaker
-from karpenter.cloud.kwok.faults import Call, Fail, Fault, Hang, LoseAnswer, NeverJoin, Slow
+from karpenter.cloud.kwok.faults import Fail, Fault, Hang, LoseResponse, NeverJoin, ProviderCall, Slow
 
 __all__ = [
     "Behaviour",
-    "Call",
+    "ProviderCall",
     "Fail",
     "Fault",
     "Hang",
     "KwokCloud",
     "KwokControl",
     "KwokProvider",
-    "LoseAnswer",
+    "LoseResponse",
     "NeverJoin",
     "NodeClassReader",
     "NodeMaker",

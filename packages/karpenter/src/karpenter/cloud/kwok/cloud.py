@@ -43,7 +43,7 @@ from karpenter.api.node import Node, NodeSpec, NodeStatus, Taint
 from karpenter.base.queue import Backoff
 from karpenter.cloud.cloudprovider import Interruption, Machine
 from karpenter.cloud.errors import InsufficientCapacity, MachineNotFound
-from karpenter.cloud.kwok.faults import Faults
+from karpenter.cloud.kwok.faults import FaultScript
 from karpenter.cloud.offerings import OfferingName, labels_of
 from karpenter.core.model.resources import render_resources
 
@@ -129,7 +129,7 @@ def node_of(machine: Machine, claim: NodeClaim, price: float) -> Node:
     )
 
 
-class Shelf(msgspec.Struct, frozen=True, kw_only=True):
+class OfferingSelector(msgspec.Struct, frozen=True, kw_only=True):
     """Some offerings: those of a type, a zone or a capacity type; whatever is left empty does not matter."""
 
     instance_type: str = ""
@@ -145,11 +145,11 @@ class Shelf(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Stock:
+class OfferingInventory:
     """What is sold, at which price, and how much of it is left."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._empty: set[Shelf] = set()
+        self._empty: set[OfferingSelector] = set()
         self._used: Counter[str] = Counter()
         self.sell(catalog)
 
@@ -164,11 +164,11 @@ class Stock:
             if each.reservation_id
         }
 
-    def sell_out(self, shelf: Shelf) -> None:
+    def sell_out(self, shelf: OfferingSelector) -> None:
         """Let launches of these offerings fail."""
         self._empty.add(shelf)
 
-    def restock(self, shelf: Shelf | None) -> None:
+    def restock(self, shelf: OfferingSelector | None) -> None:
         """Let launches of these offerings succeed again; of all, when none are named."""
         self._empty = {each for each in self._empty if shelf is not None and each != shelf}
 
@@ -236,12 +236,12 @@ class KwokControl:
 
     def sell_out(self, *, instance_type: str = "", zone: str = "", capacity_type: str = "") -> None:
         """Let launches of these offerings fail; whatever is left empty does not matter."""
-        self._cloud.stock.sell_out(Shelf(instance_type=instance_type, zone=zone, capacity_type=capacity_type))
+        self._cloud.stock.sell_out(OfferingSelector(instance_type=instance_type, zone=zone, capacity_type=capacity_type))
 
     def restock(self, *, instance_type: str = "", zone: str = "", capacity_type: str = "") -> None:
         """Undo the sell_out of the same words; with no words, all of them."""
-        shelf = Shelf(instance_type=instance_type, zone=zone, capacity_type=capacity_type)
-        self._cloud.stock.restock(shelf if shelf != Shelf() else None)
+        shelf = OfferingSelector(instance_type=instance_type, zone=zone, capacity_type=capacity_type)
+        self._cloud.stock.restock(shelf if shelf != OfferingSelector() else None)
 
     def next(self, method: str, *faults: Fault | None) -> None:
         """Let the next calls of `method` go wrong in turn; None is a call that goes well."""
@@ -303,7 +303,7 @@ class _Letter(msgspec.Struct):
     hidden_until: float = 0.0
 
 
-class Mailbox:
+class KwokInterruptionQueue:
     """News by cluster."""
 
     def __init__(self, clock: Clock, *, told_again: float) -> None:
@@ -352,7 +352,7 @@ RETRIES: Final = Backoff(first=0.5, cap=30.0, jitter=0.2)
 NOW: Final = Behaviour()
 
 
-class Instance(msgspec.Struct, kw_only=True):
+class KwokInstance(msgspec.Struct, kw_only=True):
     """A machine as its cloud knows it."""
 
     machine: Machine
@@ -364,7 +364,7 @@ class Instance(msgspec.Struct, kw_only=True):
     drift: str = ""
 
 
-class Bought(msgspec.Struct, frozen=True):
+class LaunchResult(msgspec.Struct, frozen=True):
     """What came of a launch: a machine, and what was sold out before it was found."""
 
     machine: Machine
@@ -386,17 +386,17 @@ class KwokCloud:
         self.clock = clock
         self.chance = chance
         self.behaviour = behaviour
-        self.stock = Stock(catalog)
-        self.faults = Faults()
-        self.mailbox = Mailbox(clock, told_again=behaviour.told_again)
+        self.stock = OfferingInventory(catalog)
+        self.faults = FaultScript()
+        self.mailbox = KwokInterruptionQueue(clock, told_again=behaviour.told_again)
         self.control = KwokControl(self)
         self._nodes = nodes
-        self._instances: dict[str, Instance] = {}
+        self._instances: dict[str, KwokInstance] = {}
         self._by_claim: dict[tuple[str, str], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._news = 0
 
-    def __iter__(self) -> Iterator[Instance]:
+    def __iter__(self) -> Iterator[KwokInstance]:
         """Every instance, in the order of their launch."""
         return iter(tuple(self._instances.values()))
 
@@ -406,7 +406,7 @@ class KwokCloud:
         share = 1 + self.chance.uniform(-jitter, jitter) if jitter else 1.0
         await self.clock.sleep(seconds * share)
 
-    def find(self, provider_id: str, *, cluster: str | None = None) -> Instance:
+    def find(self, provider_id: str, *, cluster: str | None = None) -> KwokInstance:
         """
         Return an instance, if it is that cluster's.
 
@@ -418,14 +418,14 @@ class KwokCloud:
             raise MachineNotFound(provider_id)
         return found
 
-    def of_claim(self, cluster: str, uid: str) -> Instance | None:
+    def of_claim(self, cluster: str, uid: str) -> KwokInstance | None:
         """Return the instance that was launched for a claim, as long as there is one."""
         provider_id = self._by_claim.get((cluster, uid))
         return self._instances[provider_id] if provider_id else None
 
     def buy(
         self, cluster: str, claim: NodeClaim, choices: Iterable[Choice], *, joins_after: float | None
-    ) -> Bought:
+    ) -> LaunchResult:
         """
         Launch the first of the `choices` that is in stock; it becomes a node after a while, or never.
 
@@ -437,11 +437,11 @@ class KwokCloud:
             if self.stock.has(choice):
                 instance = self._instance(cluster, claim, choice)
                 self.add(instance, joins_after=joins_after)
-                return Bought(instance.machine, tuple(sold_out))
+                return LaunchResult(instance.machine, tuple(sold_out))
             sold_out.append(choice.name)
         raise InsufficientCapacity(offerings=sold_out)
 
-    def add(self, instance: Instance, *, joins_after: float | None = None) -> None:
+    def add(self, instance: KwokInstance, *, joins_after: float | None = None) -> None:
         """Take an instance into the world; with `joins_after`, it becomes a node after so many seconds."""
         machine = instance.machine
         self._instances[machine.provider_id] = instance
@@ -451,7 +451,7 @@ class KwokCloud:
         if joins_after is not None:
             self._spawn(self._join(instance, joins_after))
 
-    def end(self, instance: Instance) -> None:
+    def end(self, instance: KwokInstance) -> None:
         """Begin the end of an instance, if it has not begun."""
         if instance.machine.deleting:
             return
@@ -461,7 +461,7 @@ class KwokCloud:
         else:
             self.vanish(instance)
 
-    def vanish(self, instance: Instance, *, noticed_after: float = 0.0) -> None:
+    def vanish(self, instance: KwokInstance, *, noticed_after: float = 0.0) -> None:
         """Let an instance be gone. The cluster notices after a while, and its node goes too."""
         machine = instance.machine
         if self._instances.pop(machine.provider_id, None) is None:
@@ -471,7 +471,7 @@ class KwokCloud:
         self._spawn(self._leave(instance, noticed_after))
 
     def announce(
-        self, instance: Instance, kind: str, *, taken_after: float | None, drains: bool = True
+        self, instance: KwokInstance, kind: str, *, taken_after: float | None, drains: bool = True
     ) -> None:
         """Tell the cluster of an interruption, and take the machine away after so many seconds."""
         self._news += 1
@@ -492,7 +492,7 @@ class KwokCloud:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _instance(self, cluster: str, claim: NodeClaim, choice: Choice) -> Instance:
+    def _instance(self, cluster: str, claim: NodeClaim, choice: Choice) -> KwokInstance:
         machine = Machine(
             provider_id=SCHEME + node_name(claim.name, self.chance),
             claim_uid=claim.metadata.uid,
@@ -502,14 +502,14 @@ class KwokCloud:
             created=self.clock.now(),
         )
         log.debug("machine.launched", machine=machine.provider_id, offering=str(choice.name), cluster=cluster)
-        return Instance(
+        return KwokInstance(
             machine=machine,
             cluster=cluster,
             node=node_of(machine, claim, choice.offering.price),
             reservation=choice.offering.reservation_id,
         )
 
-    async def _join(self, instance: Instance, seconds: float) -> None:
+    async def _join(self, instance: KwokInstance, seconds: float) -> None:
         await self.clock.sleep(seconds)
         await self._insist(
             lambda: self._nodes.create_node(instance.node),
@@ -520,18 +520,18 @@ class KwokCloud:
         if not self._is_alive(instance):  # it went while its node was being made
             await self._leave(instance, 0.0)
 
-    async def _leave(self, instance: Instance, seconds: float) -> None:
+    async def _leave(self, instance: KwokInstance, seconds: float) -> None:
         await self.clock.sleep(seconds)
         name = instance.node.name
         await self._insist(
             lambda: self._nodes.delete_node(name), wish="delete", node=name, needed=lambda: True
         )
 
-    async def _vanish_later(self, instance: Instance, seconds: float) -> None:
+    async def _vanish_later(self, instance: KwokInstance, seconds: float) -> None:
         await self.pass_time(seconds)
         self.vanish(instance)
 
-    def _is_alive(self, instance: Instance) -> bool:
+    def _is_alive(self, instance: KwokInstance) -> bool:
         return instance.machine.provider_id in self._instances
 
     async def _insist(

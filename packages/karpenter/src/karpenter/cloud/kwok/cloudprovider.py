@@ -42,9 +42,9 @@ from karpenter.cloud.errors import (
     LaunchRefused,
     NodeClassNotReady,
 )
-from karpenter.cloud.kwok.cloud import SCHEME, Behaviour, Instance, KwokCloud, node_of
-from karpenter.cloud.kwok.faults import Call, Fail, Hang, LoseAnswer, NeverJoin, Slow
-from karpenter.cloud.offerings import SoldOut, choices, without
+from karpenter.cloud.kwok.cloud import SCHEME, Behaviour, KwokCloud, KwokInstance, node_of
+from karpenter.cloud.kwok.faults import Fail, Hang, LoseResponse, NeverJoin, ProviderCall, Slow
+from karpenter.cloud.offerings import InsufficientCapacityCache, choices, mark_unavailable
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.resources import parse_resources
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
     from karpenter.api.nodepool import NodePool
-    from karpenter.cloud.cloudprovider import ClusterObjects, Interruption, Surroundings
+    from karpenter.cloud.cloudprovider import ClusterObjects, Interruption, ProviderContext
     from karpenter.cloud.kwok.faults import Fault
     from karpenter.cloud.offerings import Choice, OfferingName
     from karpenter.core.model.catalog import Catalog
@@ -78,7 +78,7 @@ class KwokProvider:
         self.cloud = cloud
         self._classes = classes
         self._cluster = cluster
-        self._sold_out = SoldOut(monotonic=cloud.clock.monotonic, remembered=cloud.behaviour.sold_out_for)
+        self._sold_out = InsufficientCapacityCache(monotonic=cloud.clock.monotonic, remembered=cloud.behaviour.sold_out_for)
         self._shown: tuple[Catalog, frozenset[OfferingName], Catalog] | None = None
 
     async def launch(self, claim: NodeClaim) -> Machine:
@@ -180,7 +180,7 @@ class KwokProvider:
     def _catalog(self) -> Catalog:
         sold, skipped = self.cloud.stock.catalog(), self._sold_out.now()
         if self._shown is None or self._shown[0] is not sold or self._shown[1] != skipped:
-            self._shown = (sold, skipped, without(sold, skipped))
+            self._shown = (sold, skipped, mark_unavailable(sold, skipped))
         return self._shown[2]
 
     async def _ask(
@@ -188,7 +188,7 @@ class KwokProvider:
     ) -> T:
         """Let a call happen halfway through the time that it takes, or go wrong."""
         seconds = self.cloud.behaviour.call if seconds is None else seconds
-        fault = self.cloud.faults.pick(Call(method=method, subject=subject, cluster=self._cluster))
+        fault = self.cloud.faults.pick(ProviderCall(method=method, subject=subject, cluster=self._cluster))
         await self.cloud.pass_time(seconds / 2)
         match fault:
             case Fail(error):
@@ -199,7 +199,7 @@ class KwokProvider:
                 await self.cloud.clock.sleep(more)
         result = act(fault)
         await self.cloud.pass_time(seconds / 2)
-        if isinstance(fault, LoseAnswer):
+        if isinstance(fault, LoseResponse):
             if fault.hangs:
                 await _never()
             lost = LaunchFailed if method == "launch" else CloudUnreachable
@@ -212,7 +212,7 @@ async def _never() -> NoReturn:
     raise AssertionError("nobody ends this wait")
 
 
-def recall(cloud: KwokCloud, cluster: str, claims: Iterable[NodeClaim], nodes: Iterable[Node]) -> None:
+def restore(cloud: KwokCloud, cluster: str, claims: Iterable[NodeClaim], nodes: Iterable[Node]) -> None:
     """Take into the world what the claims and nodes of a cluster tell of its machines."""
     by_id = {node.spec.provider_id: node for node in nodes if node.spec.provider_id.startswith(SCHEME)}
     for claim in claims:
@@ -232,7 +232,7 @@ def _add(
     cloud: KwokCloud, cluster: str, machine: Machine, node: Node, *, joins_after: float | None = None
 ) -> None:
     reservation = machine.labels.get(cloud.stock.catalog().reservation_label, "")
-    instance = Instance(machine=machine, cluster=cluster, node=node, reservation=reservation)
+    instance = KwokInstance(machine=machine, cluster=cluster, node=node, reservation=reservation)
     cloud.add(instance, joins_after=joins_after)
 
 
@@ -333,7 +333,7 @@ class BadSetting(ValueError):  # noqa: N818  says what is wrong
 
 
 @asynccontextmanager
-async def connect(around: Surroundings) -> AsyncIterator[KwokProvider]:
+async def connect(around: ProviderContext) -> AsyncIterator[KwokProvider]:
     """
     Begin a cloud in memory for one cluster.
 
@@ -350,7 +350,7 @@ async def connect(around: Surroundings) -> AsyncIterator[KwokProvider]:
         behaviour=_behaviour(around.settings),
     )
     cluster = around.cluster or DEFAULT_CLUSTER
-    recall(cloud, cluster, await around.objects.list(NodeClaim), await around.objects.list(Node))
+    restore(cloud, cluster, await around.objects.list(NodeClaim), await around.objects.list(Node))
     try:
         yield KwokProvider(cloud, classes=ObjectClasses(around.objects), cluster=cluster)
     finally:

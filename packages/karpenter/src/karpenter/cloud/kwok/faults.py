@@ -16,7 +16,7 @@ import msgspec
 from karpenter.cloud.errors import CloudError
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call that is about to happen."""
 
     method: str
@@ -38,7 +38,7 @@ class Hang(msgspec.Struct, frozen=True):
     """The call never ends, and nothing has happened."""
 
 
-class LoseAnswer(msgspec.Struct, frozen=True):
+class LoseResponse(msgspec.Struct, frozen=True):
     """What was asked for happens, but the answer is lost: the call ends in an error, or hangs."""
 
     hangs: bool = False
@@ -54,11 +54,11 @@ class NeverJoin(msgspec.Struct, frozen=True):
     """The machine is launched, but never becomes a node."""
 
 
-Fault: TypeAlias = Fail | Hang | LoseAnswer | Slow | NeverJoin
-Rule: TypeAlias = Callable[[Call], Fault | None]
+Fault: TypeAlias = Fail | Hang | LoseResponse | Slow | NeverJoin
+Rule: TypeAlias = Callable[[ProviderCall], Fault | None]
 
 
-class Faults:
+class FaultScript:
     """What will go wrong."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Faults:
         """Let the next calls of `method` go wrong in turn; None is a call that goes well."""
         self._script[method].extend(faults)
 
-    def pick(self, call: Call) -> Fault | None:
+    def pick(self, call: ProviderCall) -> Fault | None:
         """Return what goes wrong with this call: what the script says, or else the rule."""
         script = self._script[call.method]
         if script:

@@ -54,7 +54,7 @@ class Alias(msgspec.Struct, frozen=True):
         return self.version == LATEST
 
 
-class Published(msgspec.Struct, frozen=True):
+class PublishedImage(msgspec.Struct, frozen=True):
     """A parameter that holds the id of an image, and the variants that the image is for."""
 
     path: str
@@ -93,7 +93,7 @@ def check_alias(alias: Alias, kubernetes: str) -> None:
         )
 
 
-def published(alias: Alias, kubernetes: str) -> tuple[Published, ...]:
+def published(alias: Alias, kubernetes: str) -> tuple[PublishedImage, ...]:
     """
     Return the parameters of the images that an alias stands for.
 
@@ -114,17 +114,17 @@ def published(alias: Alias, kubernetes: str) -> tuple[Published, ...]:
     return tuple(found)
 
 
-def _al2(alias: Alias, kubernetes: str) -> Iterator[Published]:
+def _al2(alias: Alias, kubernetes: str) -> Iterator[PublishedImage]:
     for suffix, kind, variants in (
         ("", "", (STANDARD,)),
         ("-arm64", "arm64-", (STANDARD,)),
         ("-gpu", "gpu-", (NEURON, NVIDIA)),
     ):
         release = "recommended" if alias.is_latest else f"amazon-eks-{kind}node-{kubernetes}-{alias.version}"
-        yield Published(f"{_EKS}/{kubernetes}/amazon-linux-2{suffix}/{release}/image_id", variants)
+        yield PublishedImage(f"{_EKS}/{kubernetes}/amazon-linux-2{suffix}/{release}/image_id", variants)
 
 
-def _al2023(alias: Alias, kubernetes: str) -> Iterator[Published]:
+def _al2023(alias: Alias, kubernetes: str) -> Iterator[PublishedImage]:
     for arch, kinds in (("x86_64", ("standard", "nvidia", "neuron")), ("arm64", ("standard", "nvidia"))):
         for kind in kinds:
             release = (
@@ -133,10 +133,10 @@ def _al2023(alias: Alias, kubernetes: str) -> Iterator[Published]:
                 else f"amazon-eks-node-al2023-{arch}-{kind}-{kubernetes}-{alias.version}"
             )
             path = f"{_EKS}/{kubernetes}/amazon-linux-2023/{arch}/{kind}/{release}/image_id"
-            yield Published(path, (_OF_NAME[kind],))
+            yield PublishedImage(path, (_OF_NAME[kind],))
 
 
-def _bottlerocket(alias: Alias, kubernetes: str) -> Iterator[Published]:
+def _bottlerocket(alias: Alias, kubernetes: str) -> Iterator[PublishedImage]:
     version = LATEST if alias.is_latest else alias.version.lstrip("v")
     for flavour, arch, variants in (
         ("", "x86_64", (STANDARD, NEURON)),
@@ -145,10 +145,10 @@ def _bottlerocket(alias: Alias, kubernetes: str) -> Iterator[Published]:
         ("-nvidia", "arm64", (NVIDIA,)),
     ):
         path = f"/aws/service/bottlerocket/aws-k8s-{kubernetes}{flavour}/{arch}/{version}/image_id"
-        yield Published(path, variants)
+        yield PublishedImage(path, variants)
 
 
-def _windows(alias: Alias, kubernetes: str) -> Iterator[Published]:
+def _windows(alias: Alias, kubernetes: str) -> Iterator[PublishedImage]:
     year = alias.family.removeprefix("windows")
     name = f"Windows_Server-{year}-English-Core-EKS_Optimized-{kubernetes}"
     build = FAMILIES[f"Windows{year}"].windows_build
@@ -156,4 +156,4 @@ def _windows(alias: Alias, kubernetes: str) -> Iterator[Published]:
         ImageRequirement(key=OS, operator="In", values=(WINDOWS,)),
         ImageRequirement(key=WINDOWS_BUILD, operator="In", values=(build,)),
     )
-    yield Published(f"/aws/service/ami-windows-latest/{name}/image_id", (variant,))
+    yield PublishedImage(f"/aws/service/ami-windows-latest/{name}/image_id", (variant,))

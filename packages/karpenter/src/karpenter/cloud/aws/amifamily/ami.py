@@ -18,8 +18,8 @@ import structlog
 from karpenter.api.ec2nodeclass_status import AMI, ImageRequirement
 from karpenter.api.labels import ARCH
 from karpenter.cloud.aws.amifamily.alias import Variant, check_alias, parse_alias, published
-from karpenter.cloud.aws.cache import Memory
-from karpenter.cloud.aws.errors import Missing
+from karpenter.cloud.aws.cache import TTLCache
+from karpenter.cloud.aws.errors import ResourceNotFound
 from karpenter.cloud.aws.subnet import by_tags, where
 from karpenter.cloud.catalogs.ec2.data import ARCHITECTURES
 from karpenter.cloud.errors import CloudUnreachable
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from karpenter.api.ec2nodeclass import AMISelectorTerm, EC2NodeClass
     from karpenter.base.clock import Clock
-    from karpenter.cloud.aws.amifamily.ssm import Parameters
-    from karpenter.cloud.aws.sdk import Answer, Aws
+    from karpenter.cloud.aws.amifamily.ssm import SSMProvider
+    from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
     from karpenter.core.model.catalog import InstanceType
 
 
@@ -43,7 +43,7 @@ _USUAL_OWNERS: Final = ("self", "amazon")
 _ID: Final = "ami-"
 
 
-class Image(msgspec.Struct, frozen=True, kw_only=True):
+class FoundImage(msgspec.Struct, frozen=True, kw_only=True):
     """An image that suits some instance types."""
 
     id: str
@@ -65,18 +65,18 @@ class _Query(msgspec.Struct, frozen=True):
     variants: dict[str, tuple[Variant, ...]] = {}
 
 
-class Images:
+class AMIProvider:
     """Finds images."""
 
-    def __init__(self, aws: Aws, parameters: Parameters, *, clock: Clock, seconds: float) -> None:
+    def __init__(self, aws: AwsApi, parameters: SSMProvider, *, clock: Clock, seconds: float) -> None:
         self._aws = aws
         self._parameters = parameters
         self._clock = clock
-        self._found: Memory[tuple[str, int, bytes], tuple[Image, ...]] = Memory(
+        self._found: TTLCache[tuple[str, int, bytes], tuple[FoundImage, ...]] = TTLCache(
             seconds=seconds, monotonic=clock.monotonic
         )
 
-    async def find(self, node_class: EC2NodeClass, kubernetes: str) -> tuple[Image, ...]:
+    async def find(self, node_class: EC2NodeClass, kubernetes: str) -> tuple[FoundImage, ...]:
         """
         Return the images of a class, the newest first; `kubernetes` is a version such as ``1.33``.
 
@@ -110,7 +110,7 @@ class Images:
         for each in published(alias, kubernetes):
             try:
                 image = await self._parameters.published(each.path, mutable=mutable)
-            except Missing:
+            except ResourceNotFound:
                 continue
             variants[image] = variants.get(image, ()) + each.variants
         if not variants:
@@ -122,7 +122,7 @@ class Images:
             return ()
         try:
             value = await self._parameters.own(term.ssm_parameter)
-        except Missing:
+        except ResourceNotFound:
             log.warning("image.parameter_missed", parameter=term.ssm_parameter)
             return ()
         if not value.startswith(_ID):
@@ -130,8 +130,8 @@ class Images:
             return ()
         return (value,)
 
-    async def _look(self, queries: Iterable[_Query]) -> tuple[Image, ...]:
-        best: dict[tuple[ImageRequirement, ...], Image] = {}
+    async def _look(self, queries: Iterable[_Query]) -> tuple[FoundImage, ...]:
+        best: dict[tuple[ImageRequirement, ...], FoundImage] = {}
         for query in queries:
             for image in await self._ask(query):
                 held = best.get(image.requirements)
@@ -140,22 +140,22 @@ class Images:
         newest_first = sorted(best.values(), key=lambda each: each.id)
         return tuple(sorted(newest_first, key=lambda each: each.created, reverse=True))
 
-    async def _ask(self, query: _Query) -> list[Image]:
+    async def _ask(self, query: _Query) -> list[FoundImage]:
         parameters = dict(query.parameters)
         parameters["Filters"] = [*parameters["Filters"], where("state", "available")]
         told = await self._aws.every(
-            "ec2", "DescribeImages", "Images", IncludeDeprecated=True, MaxResults=_PAGE, **parameters
+            "ec2", "DescribeImages", "AMIProvider", IncludeDeprecated=True, MaxResults=_PAGE, **parameters
         )
         return [image for each in told for image in self._images(each, query.variants)]
 
-    def _images(self, told: Answer, variants: Mapping[str, tuple[Variant, ...]]) -> Iterable[Image]:
+    def _images(self, told: ApiResponse, variants: Mapping[str, tuple[Variant, ...]]) -> Iterable[FoundImage]:
         arch = ARCHITECTURES.get(told.get("Architecture", ""))
         if arch is None:
             return
         ends = _moment(told.get("DeprecationTime"))
         for variant in variants.get(told["ImageId"], ((),)):
             requirements = (*variant, ImageRequirement(key=ARCH, operator="In", values=(arch,)))
-            yield Image(
+            yield FoundImage(
                 id=told["ImageId"],
                 name=told.get("Name", ""),
                 created=_moment(told.get("CreationDate")) or _OLDEST,
@@ -164,7 +164,7 @@ class Images:
             )
 
 
-def as_status(images: Iterable[Image]) -> tuple[AMI, ...]:
+def as_status(images: Iterable[FoundImage]) -> tuple[AMI, ...]:
     """Return images as the status of a class lists them."""
     return tuple(
         AMI(id=each.id, name=each.name, deprecated=each.deprecated, requirements=each.requirements)

@@ -27,11 +27,11 @@ from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap, is_ipv6
 from karpenter.cloud.aws.amifamily.bootstrap.bottlerocket import binds_directories
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import encode, render_user_data
 from karpenter.cloud.aws.cluster import Joining
-from karpenter.cloud.aws.instance.filter import Option
-from karpenter.cloud.aws.instancetype.instancetype import SoldType, Traits
-from karpenter.cloud.aws.instancetype.types import settle
+from karpenter.cloud.aws.instance.filter import InstanceOption
+from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo, Traits
+from karpenter.cloud.aws.instancetype.types import resolve_kubelet
 from karpenter.cloud.aws.labels import EFA, NITRO_SANDBOX, PLACEMENT_PARTITION
-from karpenter.cloud.aws.launchtemplate import Recipe, Reserve
+from karpenter.cloud.aws.launchtemplate import LaunchTemplate, ReservationTarget
 from karpenter.cloud.aws.placementgroup import PARTITION
 from karpenter.core.model.requirements import Requirements
 
@@ -39,32 +39,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.cloud.aws.instance.filter import Purchase
-    from karpenter.cloud.aws.instancetype.types import Settled
+    from karpenter.cloud.aws.instance.filter import LaunchOptions
+    from karpenter.cloud.aws.instancetype.types import ResolvedKubelet
 
 _NOT_FOR_KUBELETS: Final = ("node-restriction.kubernetes.io", "kubernetes.io", "k8s.io")
 """Domains whose labels a kubelet may not set on its own node."""
 
 
-class Cooked(msgspec.Struct, frozen=True):
+class ResolvedLaunchTemplate(msgspec.Struct, frozen=True):
     """A recipe, and the offerings that it is for."""
 
-    recipe: Recipe
-    options: tuple[Option, ...]
+    recipe: LaunchTemplate
+    options: tuple[InstanceOption, ...]
 
 
-class Kitchen(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
     """What recipes are made from, beside the claim."""
 
     node_class: EC2NodeClass
     traits: Traits
-    types: Mapping[str, SoldType]
+    types: Mapping[str, InstanceTypeInfo]
     joining: Joining
     service_cidr: str
     tags: Mapping[str, str]
     reserved_capacity: bool
 
-    def cook(self, claim: NodeClaim, purchase: Purchase) -> tuple[Cooked, ...]:
+    def cook(self, claim: NodeClaim, purchase: LaunchOptions) -> tuple[ResolvedLaunchTemplate, ...]:
         """
         Return the recipes for what is bought; types without an image are left out.
 
@@ -74,16 +74,16 @@ class Kitchen(msgspec.Struct, frozen=True, kw_only=True):
         """
         return tuple(self._recipes(claim, purchase))
 
-    def _recipes(self, claim: NodeClaim, purchase: Purchase) -> Iterator[Cooked]:
+    def _recipes(self, claim: NodeClaim, purchase: LaunchOptions) -> Iterator[ResolvedLaunchTemplate]:
         choice = ImageChoice(self.node_class.status.amis)
         by_name = {option.kind.name: option for option in purchase.options}
         by_image = choice.by_image(option.kind for option in purchase.options)
         names = {each.id: each.name for each in self.node_class.status.amis}
         for image, kinds in by_image.items():
-            groups: dict[tuple[int, Settled], list[Option]] = {}
+            groups: dict[tuple[int, ResolvedKubelet], list[InstanceOption]] = {}
             for kind in kinds:
                 sold = self.types[kind.name]
-                key = (self._efa(claim, sold), settle(sold, self.traits))
+                key = (self._efa(claim, sold), resolve_kubelet(sold, self.traits))
                 groups.setdefault(key, []).append(by_name[kind.name])
             for (efa, settled), options in groups.items():
                 for reserve, part in _by_reservation(options, purchase, self.reserved_capacity):
@@ -95,25 +95,25 @@ class Kitchen(msgspec.Struct, frozen=True, kw_only=True):
                         settled=settled,
                         reserve=reserve,
                     )
-                    yield Cooked(recipe, tuple(part))
+                    yield ResolvedLaunchTemplate(recipe, tuple(part))
 
-    def _efa(self, claim: NodeClaim, sold: SoldType) -> int:
+    def _efa(self, claim: NodeClaim, sold: InstanceTypeInfo) -> int:
         return sold.facts.efa_interfaces if EFA in claim.spec.resources.requests else 0
 
     def _recipe(
         self,
         claim: NodeClaim,
-        purchase: Purchase,
+        purchase: LaunchOptions,
         *,
         image: tuple[str, str],
         efa: int,
-        settled: Settled,
-        reserve: Reserve | None,
-    ) -> Recipe:
+        settled: ResolvedKubelet,
+        reserve: ReservationTarget | None,
+    ) -> LaunchTemplate:
         spec, status = self.node_class.spec, self.node_class.status
         group = self.traits.group
         told = self._bootstrap(claim, purchase.capacity_type, settled, image_name=image[1])
-        return Recipe(
+        return LaunchTemplate(
             cluster=self.joining.name,
             node_class=self.node_class.name,
             region=self.traits.region,
@@ -141,7 +141,7 @@ class Kitchen(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _bootstrap(
-        self, claim: NodeClaim, capacity_type: str, settled: Settled, *, image_name: str
+        self, claim: NodeClaim, capacity_type: str, settled: ResolvedKubelet, *, image_name: str
     ) -> Bootstrap:
         spec, traits = self.node_class.spec, self.traits
         dns = traits.kubelet.cluster_dns or ((self.joining.dns,) if self.joining.dns else ())
@@ -189,7 +189,7 @@ def _is_restricted(domain: str) -> bool:
 
 
 def _resolved(
-    plain: Mapping[str, Any], *, dns: tuple[str, ...], pods: int, settled: Settled
+    plain: Mapping[str, Any], *, dns: tuple[str, ...], pods: int, settled: ResolvedKubelet
 ) -> dict[str, Any]:
     """Return all kubelet settings, with what depends on the instance type worked out."""
     found = {**plain, "maxPods": pods}
@@ -206,11 +206,11 @@ def _resolved(
 
 
 def _by_reservation(
-    options: Iterable[Option], purchase: Purchase, targeted: bool
-) -> Iterator[tuple[Reserve | None, list[Option]]]:
+    options: Iterable[InstanceOption], purchase: LaunchOptions, targeted: bool
+) -> Iterator[tuple[ReservationTarget | None, list[InstanceOption]]]:
     """Yield options by the reservation that they are bought from; all at once where none is."""
     if purchase.capacity_type != RESERVED:
-        yield (Reserve() if targeted else None), list(options)
+        yield (ReservationTarget() if targeted else None), list(options)
         return
     held = list(options)
     for number in sorted({each.reservation_id for option in held for each in option.offerings}):
@@ -220,7 +220,7 @@ def _by_reservation(
             )
             for option in held
         ]
-        reserve = Reserve(id=number, type=purchase.reservation_type, interruptible=purchase.interruptible)
+        reserve = ReservationTarget(id=number, type=purchase.reservation_type, interruptible=purchase.interruptible)
         yield reserve, [option for option in part if option.offerings]
 
 

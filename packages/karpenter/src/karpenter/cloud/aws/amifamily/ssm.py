@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.cloud.aws.cache import Memory
+from karpenter.cloud.aws.cache import TTLCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter.cloud.aws.sdk import Aws
+    from karpenter.cloud.aws.sdk import AwsApi
 
 _PUBLISHED_FOR: Final = 24 * 3600.0
 _OWN_FOR: Final = 5 * 60.0
@@ -25,13 +25,13 @@ class Parameter(msgspec.Struct, frozen=True):
     mutable: bool
 
 
-class Parameters:
+class SSMProvider:
     """Reads parameters."""
 
-    def __init__(self, aws: Aws, *, monotonic: Callable[[], float]) -> None:
+    def __init__(self, aws: AwsApi, *, monotonic: Callable[[], float]) -> None:
         self._aws = aws
-        self._published: Memory[str, Parameter] = Memory(seconds=_PUBLISHED_FOR, monotonic=monotonic)
-        self._own: Memory[str, Parameter] = Memory(seconds=_OWN_FOR, monotonic=monotonic)
+        self._published: TTLCache[str, Parameter] = TTLCache(seconds=_PUBLISHED_FOR, monotonic=monotonic)
+        self._own: TTLCache[str, Parameter] = TTLCache(seconds=_OWN_FOR, monotonic=monotonic)
 
     async def published(self, name: str, *, mutable: bool) -> str:
         """

@@ -24,7 +24,7 @@ import structlog
 
 from karpenter.api.ec2nodeclass_status import CAPACITY_BLOCK
 from karpenter.api.labels import MIN_VALUES_RELAXED, ON_DEMAND, PRICE_OVERLAY_APPLIED, RESERVED, SPOT
-from karpenter.cloud.aws.batcher import Batch, Window
+from karpenter.cloud.aws.batcher import RequestBatcher, Window
 from karpenter.cloud.aws.instance.instance import measured
 from karpenter.cloud.aws.labels import LAUNCH_TAG
 from karpenter.cloud.aws.tags import specification
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
     from karpenter.api.ec2nodeclass_status import Subnet
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.cloud.aws.amifamily.resolver import Cooked
-    from karpenter.cloud.aws.instance.filter import Purchase
-    from karpenter.cloud.aws.metrics import Meters
-    from karpenter.cloud.aws.sdk import Answer, Aws
+    from karpenter.cloud.aws.amifamily.resolver import ResolvedLaunchTemplate
+    from karpenter.cloud.aws.instance.filter import LaunchOptions
+    from karpenter.cloud.aws.metrics import ProviderMetrics
+    from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
 
 
 LENGTH: Final = 8
@@ -52,24 +52,24 @@ _SPARE_TAGS: Final = 3
 """Tags that are put on an instance later: its name, its claim, its cluster."""
 
 
-def ticket(uid: str) -> str:
+def claim_digest(uid: str) -> str:
     """Return the ticket of a claim."""
     digest = hashlib.sha256(uid.encode()).digest()
     return base64.urlsafe_b64encode(digest)[:LENGTH].decode()
 
 
-def ticket_tags(uids: Iterable[str]) -> dict[str, str]:
+def launch_tags(uids: Iterable[str]) -> dict[str, str]:
     """Return the tags of instances that are launched for some claims."""
-    tickets = sorted(ticket(uid) for uid in uids)
+    tickets = sorted(claim_digest(uid) for uid in uids)
     return {
         f"{LAUNCH_TAG}-{number // PER_TAG}": "".join(tickets[number : number + PER_TAG])
         for number in range(0, len(tickets), PER_TAG)
     }
 
 
-def is_for(tags: Mapping[str, str], uid: str) -> bool:
+def is_launched_for(tags: Mapping[str, str], uid: str) -> bool:
     """Say whether an instance with these tags was launched for a claim, perhaps among others."""
-    wanted = ticket(uid)
+    wanted = claim_digest(uid)
     return any(
         wanted == value[place : place + LENGTH]
         for key, value in tags.items()
@@ -78,7 +78,7 @@ def is_for(tags: Mapping[str, str], uid: str) -> bool:
     )
 
 
-def most_tickets(tags: int) -> int:
+def max_claims_per_request(tags: int) -> int:
     """Return how many claims one request may be for, when its instances have so many other tags."""
     return max(1, MOST_TAGS - _SPARE_TAGS - tags) * PER_TAG
 
@@ -99,7 +99,7 @@ class FleetError(msgspec.Struct, frozen=True, kw_only=True):
     template: str = ""
 
 
-class Won(msgspec.Struct, frozen=True, kw_only=True):
+class FleetInstance(msgspec.Struct, frozen=True, kw_only=True):
     """The machine that a fleet got."""
 
     id: str
@@ -110,16 +110,16 @@ class Won(msgspec.Struct, frozen=True, kw_only=True):
     template: str
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class FleetResult(msgspec.Struct, frozen=True):
     """What a claim got of a fleet."""
 
-    won: Won | None
+    won: FleetInstance | None
     errors: tuple[FleetError, ...]
     first: bool = True
     """Whether nobody else of the same fleet counts these errors."""
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class FleetRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What one claim asks for; orders that are alike but for the claim are sent together."""
 
     uid: str
@@ -134,19 +134,19 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode((self.request, self.tags), order="deterministic")
 
 
-class Fleets:
+class CreateFleetBatcher:
     """Asks for machines."""
 
-    def __init__(self, aws: Aws, *, meters: Meters) -> None:
+    def __init__(self, aws: AwsApi, *, meters: ProviderMetrics) -> None:
         self._aws = aws
-        self._orders: Batch[Order, Outcome] = Batch(
+        self._orders: RequestBatcher[FleetRequest, FleetResult] = RequestBatcher(
             _WINDOW,
             self._send,
             alike=lambda order: order.key,
             measure=measured(meters, "create_fleet"),
         )
 
-    async def order(self, order: Order) -> Outcome:
+    async def order(self, order: FleetRequest) -> FleetResult:
         """
         Return what came of an order.
 
@@ -156,16 +156,16 @@ class Fleets:
         """
         return await self._orders.ask(order)
 
-    async def _send(self, orders: Sequence[Order]) -> list[Outcome]:
-        limit = most_tickets(len(orders[0].tags))
-        outcomes: list[Outcome] = []
+    async def _send(self, orders: Sequence[FleetRequest]) -> list[FleetResult]:
+        limit = max_claims_per_request(len(orders[0].tags))
+        outcomes: list[FleetResult] = []
         for start in range(0, len(orders), limit):
             outcomes += await self._send_some(orders[start : start + limit])
         return outcomes
 
-    async def _send_some(self, orders: Sequence[Order]) -> list[Outcome]:
+    async def _send_some(self, orders: Sequence[FleetRequest]) -> list[FleetResult]:
         first = orders[0]
-        tagged = {**first.tags, **ticket_tags(order.uid for order in orders)}
+        tagged = {**first.tags, **launch_tags(order.uid for order in orders)}
         answer = await self._aws.ask(
             "ec2",
             "CreateFleet",
@@ -177,21 +177,21 @@ class Fleets:
             ],
         )
         errors = tuple(_errors(answer))
-        won: list[Won] = [each for told in answer.get("Instances", ()) for each in _won(told)]
+        won: list[FleetInstance] = [each for told in answer.get("Instances", ()) for each in _won(told)]
         if len(won) > len(orders):
             extra = [each.id for each in won[len(orders) :]]
             log.error("fleet.too_many_instances", fleet=answer.get("FleetId"), extra=extra)
         if not won and not errors:
             raise LaunchFailed("EC2 launched nothing and did not say why")
         return [
-            Outcome(won[place] if place < len(won) else None, errors, first=place == 0)
+            FleetResult(won[place] if place < len(won) else None, errors, first=place == 0)
             for place in range(len(orders))
         ]
 
 
 def fleet_request(
-    cooked: Iterable[Cooked],
-    purchase: Purchase,
+    cooked: Iterable[ResolvedLaunchTemplate],
+    purchase: LaunchOptions,
     claim: NodeClaim,
     *,
     subnets: Mapping[str, Subnet],
@@ -227,7 +227,7 @@ def _counted(request: Mapping[str, Any], count: int) -> dict[str, Any]:
     return {**request, "TargetCapacitySpecification": target}
 
 
-def _overrides(cooked: Cooked, subnets: Mapping[str, Subnet]) -> Iterator[dict[str, Any]]:
+def _overrides(cooked: ResolvedLaunchTemplate, subnets: Mapping[str, Subnet]) -> Iterator[dict[str, Any]]:
     seen = set()
     for option in cooked.options:
         for offering in option.offerings:
@@ -245,7 +245,7 @@ def _overrides(cooked: Cooked, subnets: Mapping[str, Subnet]) -> Iterator[dict[s
             }
 
 
-def _target(purchase: Purchase) -> str:
+def _target(purchase: LaunchOptions) -> str:
     if purchase.capacity_type != RESERVED:
         return purchase.capacity_type
     if purchase.reservation_type == CAPACITY_BLOCK:
@@ -253,7 +253,7 @@ def _target(purchase: Purchase) -> str:
     return "reserved-capacity" if purchase.interruptible else ON_DEMAND
 
 
-def _options(purchase: Purchase, *, overlaid: bool) -> dict[str, Any]:
+def _options(purchase: LaunchOptions, *, overlaid: bool) -> dict[str, Any]:
     if purchase.capacity_type == SPOT:
         strategy = "capacity-optimized-prioritized" if overlaid else "price-capacity-optimized"
         return {"SpotOptions": {"AllocationStrategy": strategy}}
@@ -264,7 +264,7 @@ def _options(purchase: Purchase, *, overlaid: bool) -> dict[str, Any]:
     return {"OnDemandOptions": {"AllocationStrategy": "prioritized" if overlaid else "lowest-price"}}
 
 
-def _errors(answer: Answer) -> Iterator[FleetError]:
+def _errors(answer: ApiResponse) -> Iterator[FleetError]:
     for told in answer.get("Errors", ()):
         named = told.get("LaunchTemplateAndOverrides", {})
         override = named.get("Overrides", {})
@@ -278,11 +278,11 @@ def _errors(answer: Answer) -> Iterator[FleetError]:
         )
 
 
-def _won(told: Answer) -> Iterator[Won]:
+def _won(told: ApiResponse) -> Iterator[FleetInstance]:
     named = told.get("LaunchTemplateAndOverrides", {})
     override = named.get("Overrides", {})
     for number in told.get("InstanceIds", ()):
-        yield Won(
+        yield FleetInstance(
             id=number,
             instance_type=told.get("InstanceType") or override.get("InstanceType", ""),
             zone=override.get("AvailabilityZone", ""),

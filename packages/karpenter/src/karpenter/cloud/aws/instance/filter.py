@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-MOST_TYPES: Final = 60
+MAX_INSTANCE_TYPES: Final = 60
 """Instance types in one request."""
 
 FLEXIBLE: Final = 5
@@ -46,7 +46,7 @@ _PARTITIONS: Final = ((DEFAULT_RESERVATION, False), (CAPACITY_BLOCK, False), (DE
 """Kinds of reservation: its type, and whether it may be interrupted. Of equal prices the first wins."""
 
 
-class Option(msgspec.Struct, frozen=True):
+class InstanceOption(msgspec.Struct, frozen=True):
     """An instance type that would do, and the offerings of it that would."""
 
     kind: InstanceType
@@ -58,17 +58,17 @@ class Option(msgspec.Struct, frozen=True):
         return min(each.price for each in self.offerings)
 
 
-class Purchase(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What to ask EC2 for."""
 
-    options: tuple[Option, ...]
+    options: tuple[InstanceOption, ...]
     capacity_type: str
     tenancy: str = DEFAULT_TENANCY
     reservation_type: str = ""
     interruptible: bool = False
 
 
-def narrow(catalog: Catalog, claim: NodeClaim) -> Purchase:
+def filter_instance_types(catalog: Catalog, claim: NodeClaim) -> LaunchOptions:
     """
     Return what to ask for.
 
@@ -92,7 +92,7 @@ def narrow(catalog: Catalog, claim: NodeClaim) -> Purchase:
     return _purchase(options, wanted, claim)
 
 
-def _compatible(catalog: Catalog, wanted: Requirements, claim: NodeClaim) -> list[Option]:
+def _compatible(catalog: Catalog, wanted: Requirements, claim: NodeClaim) -> list[InstanceOption]:
     requests = parse_resources(claim.spec.resources.requests)
     known = catalog.label_rules.well_known
     named = wanted[INSTANCE_TYPE]
@@ -104,7 +104,7 @@ def _compatible(catalog: Catalog, wanted: Requirements, claim: NodeClaim) -> lis
             continue
         offerings = tuple(each for each in kind.available if wanted.accepts(each.requirements, known))
         if offerings:
-            found.append(Option(kind, offerings))
+            found.append(InstanceOption(kind, offerings))
     return found
 
 
@@ -114,7 +114,7 @@ def _sort(offering: Offering) -> tuple[str, bool]:
     return min(said[RESERVATION_TYPE].values), "true" in said[RESERVATION_INTERRUPTIBLE].values
 
 
-def _one_sort_of_reservation(options: list[Option]) -> list[Option]:
+def _one_sort_of_reservation(options: list[InstanceOption]) -> list[InstanceOption]:
     """Keep the kind of reservation that has the cheapest offering, and nothing else; all if there is none."""
     prices: dict[tuple[str, bool], float] = {}
     for option in options:
@@ -128,7 +128,7 @@ def _one_sort_of_reservation(options: list[Option]) -> list[Option]:
     return _keeping(options, lambda each: each.capacity_type == RESERVED and _sort(each) == best)
 
 
-def _one_block(options: list[Option]) -> list[Option]:
+def _one_block(options: list[InstanceOption]) -> list[InstanceOption]:
     """Of capacity blocks keep the cheapest one, of one type: a request is for a single block."""
     blocks = [
         (each.price, place, option, each)
@@ -139,10 +139,10 @@ def _one_block(options: list[Option]) -> list[Option]:
     if not blocks:
         return options
     _, _, option, offering = min(blocks, key=lambda each: each[:2])
-    return [Option(option.kind, (offering,))]
+    return [InstanceOption(option.kind, (offering,))]
 
 
-def _one_per_zone(options: list[Option]) -> list[Option]:
+def _one_per_zone(options: list[InstanceOption]) -> list[InstanceOption]:
     """Of several reservations of a type in a zone keep the one that has the most left."""
     if not any(each.capacity_type == RESERVED for option in options for each in option.offerings):
         return options
@@ -153,11 +153,11 @@ def _one_per_zone(options: list[Option]) -> list[Option]:
             held = best.get(each.zone)
             if held is None or (each.reservation_capacity or 0) > (held.reservation_capacity or 0):
                 best[each.zone] = each
-        kept.append(Option(option.kind, tuple(best.values())))
+        kept.append(InstanceOption(option.kind, tuple(best.values())))
     return kept
 
 
-def _not_exotic(options: list[Option]) -> list[Option]:
+def _not_exotic(options: list[InstanceOption]) -> list[InstanceOption]:
     """Leave out bare metal and accelerators, unless there is nothing else."""
     plain = [option for option in options if not _is_exotic(option.kind)]
     _tell("exotic", options, plain)
@@ -168,7 +168,7 @@ def _is_exotic(kind: InstanceType) -> bool:
     return "metal" in kind.name.partition(".")[2] or any(kind.capacity.get(name) for name in _EXOTIC)
 
 
-def _spot_worth_its_price(options: list[Option], wanted: Requirements) -> list[Option]:
+def _spot_worth_its_price(options: list[InstanceOption], wanted: Requirements) -> list[InstanceOption]:
     """Leave out spot offerings that cost more than the cheapest on demand, where both would do."""
     allowed = wanted[CAPACITY_TYPE]
     if not (allowed.allows(SPOT) and allowed.allows(ON_DEMAND)):
@@ -184,14 +184,14 @@ def _spot_worth_its_price(options: list[Option], wanted: Requirements) -> list[O
     return kept
 
 
-def _truncated(options: list[Option], wanted: Requirements, *, relaxed: bool) -> list[Option]:
+def _truncated(options: list[InstanceOption], wanted: Requirements, *, relaxed: bool) -> list[InstanceOption]:
     """
     Keep as many types as one request takes, the cheapest.
 
     Raises:
         InsufficientCapacity: too little variety is left.
     """
-    kept = sorted(options, key=lambda option: option.cheapest)[:MOST_TYPES]
+    kept = sorted(options, key=lambda option: option.cheapest)[:MAX_INSTANCE_TYPES]
     if relaxed:
         return kept
     for each in wanted:
@@ -208,7 +208,7 @@ def _truncated(options: list[Option], wanted: Requirements, *, relaxed: bool) ->
     return kept
 
 
-def _purchase(options: list[Option], wanted: Requirements, claim: NodeClaim) -> Purchase:
+def _purchase(options: list[InstanceOption], wanted: Requirements, claim: NodeClaim) -> LaunchOptions:
     present = {each.capacity_type for option in options for each in option.offerings}
     chosen = next(kind for kind in (RESERVED, SPOT, ON_DEMAND) if kind in present)
     kept = _keeping(options, lambda each: each.capacity_type == chosen)
@@ -220,7 +220,7 @@ def _purchase(options: list[Option], wanted: Requirements, claim: NodeClaim) -> 
             because=f"on-demand is all that is left, and at least {FLEXIBLE} types are advisable",
         )
     sort = _sort(kept[0].offerings[0]) if chosen == RESERVED else ("", False)
-    return Purchase(
+    return LaunchOptions(
         options=tuple(kept),
         capacity_type=chosen,
         tenancy=DEFAULT_TENANCY if wanted[TENANCY].allows(DEFAULT_TENANCY) else DEDICATED_TENANCY,
@@ -229,12 +229,12 @@ def _purchase(options: list[Option], wanted: Requirements, claim: NodeClaim) -> 
     )
 
 
-def _keeping(options: Iterable[Option], keep: Callable[[Offering], bool]) -> list[Option]:
+def _keeping(options: Iterable[InstanceOption], keep: Callable[[Offering], bool]) -> list[InstanceOption]:
     kept = ((option, tuple(each for each in option.offerings if keep(each))) for option in options)
-    return [Option(option.kind, offerings) for option, offerings in kept if offerings]
+    return [InstanceOption(option.kind, offerings) for option, offerings in kept if offerings]
 
 
-def _tell(what: str, before: Sequence[Option], after: Sequence[Option]) -> None:
+def _tell(what: str, before: Sequence[InstanceOption], after: Sequence[InstanceOption]) -> None:
     names = {option.kind.name for option in after}
     dropped = [option.kind.name for option in before if option.kind.name not in names]
     if dropped and after:

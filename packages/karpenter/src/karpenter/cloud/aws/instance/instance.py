@@ -33,9 +33,9 @@ from karpenter.api.labels import (
     SPOT,
     ZONE,
 )
-from karpenter.cloud.aws.batcher import Batch, Window
-from karpenter.cloud.aws.cache import Memory
-from karpenter.cloud.aws.errors import Missing, Refused
+from karpenter.cloud.aws.batcher import RequestBatcher, Window
+from karpenter.cloud.aws.cache import TTLCache
+from karpenter.cloud.aws.errors import AwsApiError, ResourceNotFound
 from karpenter.cloud.aws.labels import (
     CLASS_HASH,
     CLUSTER_TAG,
@@ -63,9 +63,9 @@ if TYPE_CHECKING:
 
     from karpenter.api.ec2nodeclass import EC2NodeClass
     from karpenter.base.clock import Clock
-    from karpenter.cloud.aws.instancetype.instancetype import SoldType, Traits
-    from karpenter.cloud.aws.metrics import Meters
-    from karpenter.cloud.aws.sdk import Answer, Aws
+    from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo, Traits
+    from karpenter.cloud.aws.metrics import ProviderMetrics
+    from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
     from karpenter.core.model.catalog import InstanceType
     from karpenter.core.model.resources import Resources
 
@@ -132,16 +132,16 @@ def instance_id(provider_id: str) -> str:
     return match["id"]
 
 
-class Instances:
+class InstanceProvider:
     """Looks instances up, and ends them."""
 
     def __init__(
         self,
-        aws: Aws,
+        aws: AwsApi,
         *,
         cluster: str,
         clock: Clock,
-        meters: Meters,
+        meters: ProviderMetrics,
         reserved_capacity: bool = True,
         zone_id: Callable[[str], str] = lambda _: "",
         shifted: Callable[[], frozenset[str]] = frozenset,
@@ -154,11 +154,11 @@ class Instances:
         self._zone_id = zone_id
         self._shifted = shifted
         self._seen: dict[str, Instance] = {}
-        self._fresh: Memory[str, Instance] = Memory(seconds=_FRESH_FOR, monotonic=clock.monotonic)
-        self._describe: Batch[str, Instance] = Batch(
+        self._fresh: TTLCache[str, Instance] = TTLCache(seconds=_FRESH_FOR, monotonic=clock.monotonic)
+        self._describe: RequestBatcher[str, Instance] = RequestBatcher(
             _WINDOW, self._describe_all, measure=measured(meters, "describe_instances")
         )
-        self._terminate: Batch[str, str] = Batch(
+        self._terminate: RequestBatcher[str, str] = RequestBatcher(
             _WINDOW, self._terminate_all, measure=measured(meters, "terminate_instances")
         )
 
@@ -238,7 +238,7 @@ class Instances:
         wanted = [{"Key": key, "Value": tags[key]} for key in sorted(tags)]
         try:
             await self._aws.ask("ec2", "CreateTags", Resources=[instance.id], Tags=wanted)
-        except Missing:
+        except ResourceNotFound:
             raise MachineNotFound(instance.provider_id) from None
 
     def _is_shifted(self, instance: Instance) -> bool:
@@ -259,7 +259,7 @@ class Instances:
         found: dict[str, Instance | BaseException] = {}
         try:
             found |= await self._describe_some(numbers)
-        except Refused:  # one that is unknown spoils it for all
+        except AwsApiError:  # one that is unknown spoils it for all
             log.debug("instances.described_one_by_one", count=len(numbers))
         missing = [number for number in dict.fromkeys(numbers) if number not in found]
         single = await asyncio.gather(*map(self._describe_one, missing))
@@ -276,7 +276,7 @@ class Instances:
     async def _describe_one(self, number: str) -> Instance | BaseException:
         try:
             found = await self._describe_some([number])
-        except Missing:
+        except ResourceNotFound:
             return MachineNotFound(number)
         except CloudError as error:
             return error
@@ -296,7 +296,7 @@ class Instances:
         done: dict[str, str | BaseException] = {}
         try:
             done |= await self._terminate_some(numbers)
-        except Refused:  # as above
+        except AwsApiError:  # as above
             log.debug("instances.terminated_one_by_one", count=len(numbers))
         missing = [number for number in dict.fromkeys(numbers) if number not in done]
         single = await asyncio.gather(*map(self._terminate_one, missing))
@@ -306,7 +306,7 @@ class Instances:
     async def _terminate_one(self, number: str) -> str | BaseException:
         try:
             done = await self._terminate_some([number])
-        except Missing:
+        except ResourceNotFound:
             return MachineNotFound(number)
         except CloudError as error:
             return error
@@ -320,15 +320,15 @@ class Instances:
         }
         return {number: state for number, state in states.items() if state in LEAVING}
 
-    def _read(self, reservations: Sequence[Answer]) -> list[Instance]:
+    def _read(self, reservations: Sequence[ApiResponse]) -> list[Instance]:
         return [
             _instance(each, reserved_capacity=self._reserved_capacity)
             for reservation in reservations
-            for each in reservation.get("Instances", ())
+            for each in reservation.get("InstanceProvider", ())
         ]
 
 
-def measured(meters: Meters, batcher: str) -> Callable[[float, int], None]:
+def measured(meters: ProviderMetrics, batcher: str) -> Callable[[float, int], None]:
     """Return what notes how long calls waited to be sent together, and how many were."""
 
     def measure(seconds: float, size: int) -> None:
@@ -342,7 +342,7 @@ def _is_ours(instance: Instance) -> bool:
     return NODEPOOL in instance.tags and NODE_CLASS_LABEL in instance.tags
 
 
-def _instance(told: Answer, *, reserved_capacity: bool) -> Instance:
+def _instance(told: ApiResponse, *, reserved_capacity: bool) -> Instance:
     placement = told.get("Placement", {})
     lifecycle = told.get("InstanceLifecycle", "")
     reservation = told.get("CapacityReservationId", "")
@@ -370,7 +370,7 @@ def _instance(told: Answer, *, reserved_capacity: bool) -> Instance:
     )
 
 
-def _capacity_type(told: Answer, *, reserved_capacity: bool) -> str:
+def _capacity_type(told: ApiResponse, *, reserved_capacity: bool) -> str:
     if told.get("SpotInstanceRequestId") or told.get("InstanceLifecycle") == SPOT:
         return SPOT
     said = told.get("CapacityReservationSpecification", {}).get("CapacityReservationPreference")
@@ -398,7 +398,7 @@ def machine_of(
     *,
     claim_uid: str = "",
     kind: InstanceType | None = None,
-    sold: SoldType | None = None,
+    sold: InstanceTypeInfo | None = None,
     traits: Traits | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Machine:
@@ -426,7 +426,7 @@ def annotations_of(node_class: EC2NodeClass, *, ca_bundle: str, profile: str) ->
 
 
 def _labels(
-    instance: Instance, kind: InstanceType | None, sold: SoldType | None, traits: Traits | None
+    instance: Instance, kind: InstanceType | None, sold: InstanceTypeInfo | None, traits: Traits | None
 ) -> dict[str, str]:
     labels = {INSTANCE_TYPE: instance.instance_type, OS: LINUX}
     if sold is not None:

@@ -26,32 +26,37 @@ from karpenter.base.clock import Clock
 from karpenter.base.quantity import QuantityError
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import TooMuchUserData
-from karpenter.cloud.aws.amifamily.resolver import Kitchen
-from karpenter.cloud.aws.capacityreservation import Reservations
-from karpenter.cloud.aws.cluster import Cluster
-from karpenter.cloud.aws.errors import TEMPLATE_MISSING, NoAnswer, Refused
-from karpenter.cloud.aws.instance.createfleet import Fleets, Order, fleet_request, is_for
-from karpenter.cloud.aws.instance.filter import narrow
-from karpenter.cloud.aws.instance.instance import Instance, Instances, instance_id
+from karpenter.cloud.aws.amifamily.resolver import LaunchTemplateBuilder
+from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
+from karpenter.cloud.aws.cluster import EksCluster
+from karpenter.cloud.aws.errors import TEMPLATE_MISSING, AwsApiError, NoResponse
+from karpenter.cloud.aws.instance.createfleet import (
+    CreateFleetBatcher,
+    FleetRequest,
+    fleet_request,
+    is_launched_for,
+)
+from karpenter.cloud.aws.instance.filter import filter_instance_types
+from karpenter.cloud.aws.instance.instance import Instance, InstanceProvider, instance_id
 from karpenter.cloud.aws.instance.launch_errors import (
     NO_ADDRESS,
     NO_SPOT_ROLE,
     UNFULFILLABLE,
-    LostAnswer,
+    UnknownLaunchOutcome,
     as_launch_error,
     failure,
     is_sold_out,
     is_spread_limit,
 )
 from karpenter.cloud.aws.instancetype.instancetype import Traits
-from karpenter.cloud.aws.instancetype.offering import Shop
+from karpenter.cloud.aws.instancetype.offering import InstanceTypeStore
 from karpenter.cloud.aws.kubelet.expressions import BadExpression
-from karpenter.cloud.aws.launchtemplate import Templates
-from karpenter.cloud.aws.metrics import LAUNCH_FAILURES, Meters
+from karpenter.cloud.aws.launchtemplate import LaunchTemplateProvider
+from karpenter.cloud.aws.metrics import LAUNCH_FAILURES, ProviderMetrics
 from karpenter.cloud.aws.options import AwsSettings
-from karpenter.cloud.aws.subnet import Subnets
+from karpenter.cloud.aws.subnet import SubnetProvider
 from karpenter.cloud.aws.tags import tags_of
-from karpenter.cloud.aws.unavailableofferings import Place, Unavailable
+from karpenter.cloud.aws.unavailableofferings import OfferingKey, UnavailableOfferings
 from karpenter.cloud.errors import (
     CloudError,
     InsufficientCapacity,
@@ -68,9 +73,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from karpenter.api.ec2nodeclass_status import Subnet
-    from karpenter.cloud.aws.amifamily.resolver import Cooked
-    from karpenter.cloud.aws.instance.createfleet import FleetError, Outcome, Won
-    from karpenter.cloud.aws.instance.filter import Purchase
+    from karpenter.cloud.aws.amifamily.resolver import ResolvedLaunchTemplate
+    from karpenter.cloud.aws.instance.createfleet import FleetError, FleetInstance, FleetResult
+    from karpenter.cloud.aws.instance.filter import LaunchOptions
     from karpenter.cloud.cloudprovider import ClusterObjects
 
 
@@ -82,18 +87,18 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
 
     settings: AwsSettings
     clock: Clock
-    cluster: Cluster
-    shop: Shop
-    subnets: Subnets
-    reservations: Reservations
-    templates: Templates
-    fleets: Fleets
-    instances: Instances
-    unavailable: Unavailable
-    meters: Meters
+    cluster: EksCluster
+    shop: InstanceTypeStore
+    subnets: SubnetProvider
+    reservations: CapacityReservationProvider
+    templates: LaunchTemplateProvider
+    fleets: CreateFleetBatcher
+    instances: InstanceProvider
+    unavailable: UnavailableOfferings
+    meters: ProviderMetrics
 
 
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
+class InstanceLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """A launch for one claim: whose class is ready, and whose catalogue is known."""
 
     claim: NodeClaim
@@ -102,13 +107,13 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     catalog: Catalog
 
 
-class Launcher:
+class InstanceLauncher:
     """Launches machines."""
 
     def __init__(self, workshop: Workshop) -> None:
         self._with = workshop
 
-    async def launch(self, launch: Launch) -> Instance:
+    async def launch(self, launch: InstanceLaunch) -> Instance:
         """
         Launch a machine.
 
@@ -120,7 +125,7 @@ class Launcher:
             Throttled: too many calls.
         """
         try:
-            purchase = narrow(launch.catalog, launch.claim)
+            purchase = filter_instance_types(launch.catalog, launch.claim)
         except (RequirementError, QuantityError) as error:
             raise LaunchRefused(reason="InvalidClaim", message=str(error)) from error
         tags = tags_of(
@@ -134,11 +139,11 @@ class Launcher:
         except CloudError as error:
             raise as_launch_error(error) from error
 
-    async def _cook(self, launch: Launch, purchase: Purchase, tags: Mapping[str, str]) -> tuple[Cooked, ...]:
+    async def _cook(self, launch: InstanceLaunch, purchase: LaunchOptions, tags: Mapping[str, str]) -> tuple[ResolvedLaunchTemplate, ...]:
         cidr = ""
         if launch.traits.family.takes_any_kubelet_setting:
             cidr = await self._with.cluster.service_cidr()
-        kitchen = Kitchen(
+        kitchen = LaunchTemplateBuilder(
             node_class=launch.node_class,
             traits=launch.traits,
             types=self._with.shop.types,
@@ -164,9 +169,9 @@ class Launcher:
 
     async def _buy(
         self,
-        launch: Launch,
-        purchase: Purchase,
-        cooked: tuple[Cooked, ...],
+        launch: InstanceLaunch,
+        purchase: LaunchOptions,
+        cooked: tuple[ResolvedLaunchTemplate, ...],
         tags: Mapping[str, str],
         *,
         again: bool = True,
@@ -180,15 +185,15 @@ class Launcher:
             raise InsufficientCapacity(because="no subnet is in a zone that sells what would do")
         await self._with.templates.ensure(each.recipe for each in cooked)
         taken = self._with.subnets.take(_addresses(purchase, chosen))
-        order = Order(uid=launch.claim.metadata.uid, request=request, tags=tags)
+        order = FleetRequest(uid=launch.claim.metadata.uid, request=request, tags=tags)
         try:
             outcome = await self._with.fleets.order(order)
-        except NoAnswer as error:
-            raise LostAnswer(str(error)) from error
-        except Refused as error:
+        except NoResponse as error:
+            raise UnknownLaunchOutcome(str(error)) from error
+        except AwsApiError as error:
             self._with.subnets.give_back(taken)
             if error.is_fault_of_server:
-                raise LostAnswer(str(error)) from error
+                raise UnknownLaunchOutcome(str(error)) from error
             if error.code != TEMPLATE_MISSING or not again:
                 raise
             self._with.templates.forget(each.recipe.name for each in cooked)
@@ -203,7 +208,7 @@ class Launcher:
             raise _error(purchase, outcome)
         return self._instance(launch, purchase, cooked, tags, won)
 
-    def _note(self, launch: Launch, purchase: Purchase, outcome: Outcome) -> None:
+    def _note(self, launch: InstanceLaunch, purchase: LaunchOptions, outcome: FleetResult) -> None:
         """Remember what could not be had."""
         for error in outcome.errors:
             log.info(
@@ -230,7 +235,7 @@ class Launcher:
                 self._with.subnets.exhausted(error.subnet)
                 self._with.unavailable.mark_subnet(error.subnet)
 
-    def _note_sold_out(self, launch: Launch, purchase: Purchase, error: FleetError) -> None:
+    def _note_sold_out(self, launch: InstanceLaunch, purchase: LaunchOptions, error: FleetError) -> None:
         spread = is_spread_limit(error)
         if purchase.capacity_type == RESERVED:
             if not spread:
@@ -242,16 +247,16 @@ class Launcher:
             [option.kind.name for option in purchase.options] if spread and group else [error.instance_type]
         )
         self._with.unavailable.mark(
-            Place(name, error.zone, purchase.capacity_type, group) for name in names if name
+            OfferingKey(name, error.zone, purchase.capacity_type, group) for name in names if name
         )
 
     def _instance(
         self,
-        launch: Launch,
-        purchase: Purchase,
-        cooked: Iterable[Cooked],
+        launch: InstanceLaunch,
+        purchase: LaunchOptions,
+        cooked: Iterable[ResolvedLaunchTemplate],
         tags: Mapping[str, str],
-        won: Won,
+        won: FleetInstance,
     ) -> Instance:
         """Return the machine as it must be, since EC2 needs a moment until it can tell."""
         recipe = next(
@@ -284,7 +289,7 @@ class Launcher:
         return instance
 
 
-def _addresses(purchase: Purchase, chosen: Mapping[str, Subnet]) -> dict[str, int]:
+def _addresses(purchase: LaunchOptions, chosen: Mapping[str, Subnet]) -> dict[str, int]:
     """Return how many addresses a machine takes of each subnet that is offered: as many as it has pods."""
     found: dict[str, int] = {}
     for option in purchase.options:
@@ -295,7 +300,7 @@ def _addresses(purchase: Purchase, chosen: Mapping[str, Subnet]) -> dict[str, in
     return found
 
 
-def _error(purchase: Purchase, outcome: Outcome) -> CloudError:
+def _error(purchase: LaunchOptions, outcome: FleetResult) -> CloudError:
     """Return why a claim got nothing."""
     if not all(is_sold_out(error) for error in outcome.errors):
         return failure(outcome.errors)
@@ -308,7 +313,7 @@ def _error(purchase: Purchase, outcome: Outcome) -> CloudError:
     return InsufficientCapacity(offerings=dict.fromkeys(tried))
 
 
-def _names(purchase: Purchase, error: FleetError) -> list[OfferingName]:
+def _names(purchase: LaunchOptions, error: FleetError) -> list[OfferingName]:
     """Return the offerings that an error of a fleet is about."""
     found = [
         OfferingName.of(option.kind, each)
@@ -320,7 +325,7 @@ def _names(purchase: Purchase, error: FleetError) -> list[OfferingName]:
     return found or [OfferingName(error.instance_type, error.zone, purchase.capacity_type)]
 
 
-def _reservations(purchase: Purchase, error: FleetError) -> list[str]:
+def _reservations(purchase: LaunchOptions, error: FleetError) -> list[str]:
     return [name.reservation_id for name in _names(purchase, error) if name.reservation_id]
 
 
@@ -328,11 +333,11 @@ SETTLING: Final = 5.0
 """Seconds after which EC2 shows what it has launched: until then a lost answer is not taken for a failure."""
 
 
-class Ledger:
+class ClaimedInstances:
     """Knows the machines of claims."""
 
     def __init__(
-        self, instances: Instances, objects: ClusterObjects, *, monotonic: Callable[[], float]
+        self, instances: InstanceProvider, objects: ClusterObjects, *, monotonic: Callable[[], float]
     ) -> None:
         self._instances = instances
         self._objects = objects
@@ -393,7 +398,7 @@ class Ledger:
             candidates = [
                 each.id
                 for each in self._seen.values()
-                if each.id not in self._of_instance and not each.leaving and is_for(each.tags, uid)
+                if each.id not in self._of_instance and not each.leaving and is_launched_for(each.tags, uid)
             ]
             if not candidates:
                 return None

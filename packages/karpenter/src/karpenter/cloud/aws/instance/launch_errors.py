@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from karpenter.cloud.aws.errors import DENIED_CODES, NotAllowed, Refused, explain_denial
+from karpenter.cloud.aws.errors import DENIED_CODES, AccessDenied, AwsApiError, explain_denial
 from karpenter.cloud.errors import CloudUnreachable, LaunchFailed, LaunchRefused, Throttled
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _BY_MESSAGE: Final = (
 )
 
 
-class LostAnswer(LaunchFailed):
+class UnknownLaunchOutcome(LaunchFailed):
     """EC2 was asked for a machine and did not answer, or broke: there may be one."""
 
 
@@ -99,11 +99,11 @@ def failure(errors: Iterable[FleetError]) -> CloudError:
 def as_launch_error(error: CloudError) -> CloudError:
     """Return an error of a call as one of a launch."""
     match error:
-        case NotAllowed():
+        case AccessDenied():
             return LaunchRefused(reason=reason_of(error.code, error.message), message=str(error))
-        case Refused() if error.is_fault_of_server:
+        case AwsApiError() if error.is_fault_of_server:
             return LaunchFailed(str(error))
-        case Refused():
+        case AwsApiError():
             return LaunchRefused(reason=reason_of(error.code, error.message), message=str(error))
         case CloudUnreachable():
             return LaunchFailed(str(error))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from karpenter.cloud.aws.cache import Memory
+from karpenter.cloud.aws.cache import TTLCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _KEPT_FOR: Final = 60 * 24 * 3600.0
 
 
-class Discovered:
+class DiscoveredCapacity:
     """Remembers the memory of nodes, by instance type and images."""
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
-        self._memory: Memory[tuple[str, tuple[str, ...]], int] = Memory(
+        self._memory: TTLCache[tuple[str, tuple[str, ...]], int] = TTLCache(
             seconds=_KEPT_FOR, monotonic=monotonic
         )
         self.version = 0

@@ -25,7 +25,7 @@ from karpenter.api.ec2nodeclass_status import EXPIRING, CapacityReservation
 from karpenter.api.labels import AMD64, CAPACITY_TYPE, OS, RESERVED, SPOT, WINDOWS, WINDOWS_BUILD, ZONE
 from karpenter.cloud.aws.amifamily.ami import image_ids
 from karpenter.cloud.aws.amifamily.family import family_of
-from karpenter.cloud.aws.instancetype.types import amounts_of, settle
+from karpenter.cloud.aws.instancetype.types import node_resources, resolve_kubelet
 from karpenter.cloud.aws.kubelet.expressions import KubeletSubset, read_kubelet
 from karpenter.cloud.aws.labels import (
     PLACEMENT_GROUP,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from karpenter.api.ec2nodeclass import EC2NodeClass
     from karpenter.cloud.aws.amifamily.family import Family
     from karpenter.cloud.aws.options import AwsSettings
-    from karpenter.cloud.aws.pricing import Prices
+    from karpenter.cloud.aws.pricing import PricingProvider
     from karpenter.cloud.catalogs.ec2.data import Record
     from karpenter.cloud.catalogs.kwok import Interner
 
@@ -59,10 +59,10 @@ _NITRO: Final = "nitro"
 _NOT_ON_AL2023: Final = "a1."
 
 
-class Builder:
+class InstanceTypeBuilder:
     """Builds the types of one class."""
 
-    def __init__(self, traits: Traits, prices: Prices, interner: Interner) -> None:
+    def __init__(self, traits: Traits, prices: PricingProvider, interner: Interner) -> None:
         self._traits = traits
         self._prices = prices
         self._interner = interner
@@ -71,7 +71,7 @@ class Builder:
             self._held_by.setdefault(each.instance_type, []).append(each)
 
     def build(
-        self, sold: SoldType, zones: frozenset[str], *, discovered: int | None = None
+        self, sold: InstanceTypeInfo, zones: frozenset[str], *, discovered: int | None = None
     ) -> InstanceType | None:
         """
         Return a type with its offerings; None when it has none.
@@ -83,8 +83,8 @@ class Builder:
         offerings = tuple(self._offerings(sold, zones, reservations))
         if not offerings:
             return None
-        settled = settle(sold, self._traits)
-        amounts = amounts_of(sold, self._traits, settled, discovered=discovered)
+        settled = resolve_kubelet(sold, self._traits)
+        amounts = node_resources(sold, self._traits, settled, discovered=discovered)
         return InstanceType(
             name=sold.name,
             requirements=self._interner.requirements(self._labels(sold, offerings, reservations)),
@@ -95,7 +95,7 @@ class Builder:
 
     def _labels(
         self,
-        sold: SoldType,
+        sold: InstanceTypeInfo,
         offerings: Iterable[Offering],
         reservations: Iterable[CapacityReservation],
     ) -> dict[str, tuple[str, ...]]:
@@ -118,10 +118,10 @@ class Builder:
         return labels
 
     def _offerings(
-        self, sold: SoldType, zones: frozenset[str], reservations: Iterable[CapacityReservation]
+        self, sold: InstanceTypeInfo, zones: frozenset[str], reservations: Iterable[CapacityReservation]
     ) -> Iterator[Offering]:
         traits = self._traits
-        suits = suits_class(sold, traits)
+        suits = is_compatible(sold, traits)
         for zone in sorted(zones & traits.zone_ids.keys()):
             for kind in sold.facts.capacity_types:
                 price = self._price(sold.name, zone, kind)
@@ -178,7 +178,7 @@ class Builder:
             )
 
 
-def suits_class(sold: SoldType, traits: Traits) -> bool:
+def is_compatible(sold: InstanceTypeInfo, traits: Traits) -> bool:
     """Say whether machines of a type can be what a class asks for."""
     if traits.family_name == AL2023 and sold.name.startswith(_NOT_ON_AL2023):
         return False
@@ -193,7 +193,7 @@ def suits_class(sold: SoldType, traits: Traits) -> bool:
     return not traits.tracking or sold.facts.hypervisor == _NITRO
 
 
-def _takes_interfaces(sold: SoldType, traits: Traits) -> bool:
+def _takes_interfaces(sold: InstanceTypeInfo, traits: Traits) -> bool:
     if not sold.cards or not sold.ena or len(traits.efa_only) > sold.facts.efa_interfaces:
         return False
     return all(each.device_index < sold.cards.get(each.network_card_index, 0) for each in traits.interfaces)
@@ -212,7 +212,7 @@ def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-class SoldType(msgspec.Struct, frozen=True, kw_only=True):
+class InstanceTypeInfo(msgspec.Struct, frozen=True, kw_only=True):
     """An instance type that EC2 sells."""
 
     facts: InstanceFacts
@@ -237,10 +237,10 @@ class SoldType(msgspec.Struct, frozen=True, kw_only=True):
         return self.facts.name
 
 
-def sold_type(record: Record) -> SoldType:
+def instance_type_info(record: Record) -> InstanceTypeInfo:
     """Return what a record of DescribeInstanceTypes says about a usable type."""
     network = record["NetworkInfo"]
-    return SoldType(
+    return InstanceTypeInfo(
         facts=facts_of(record, branch_interfaces=_branches().get(record["InstanceType"], 0)),
         cards={
             card.get("NetworkCardIndex", place): card.get("MaximumNetworkInterfaces", 0)

@@ -14,8 +14,8 @@ from karpenter.core.effects import Step
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from karpenter.cloud.aws.instancetype.offering import Shop
-    from karpenter.cloud.aws.metrics import Meters
+    from karpenter.cloud.aws.instancetype.offering import InstanceTypeStore
+    from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.cloudprovider import CloudProvider
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.view import ClusterView
@@ -29,7 +29,7 @@ Series = tuple[str, str, str]
 """Instance type, capacity type, zone."""
 
 
-class OfferingGauges:
+class InstanceTypeMetricsController:
     """Shows offerings and instance types."""
 
     name = "cloudprovider.metrics"
@@ -39,8 +39,8 @@ class OfferingGauges:
         *,
         provider: CloudProvider,
         view: Callable[[], ClusterView],
-        shop: Shop,
-        meters: Meters,
+        shop: InstanceTypeStore,
+        meters: ProviderMetrics,
         reserved_capacity: bool,
     ) -> None:
         self._provider = provider

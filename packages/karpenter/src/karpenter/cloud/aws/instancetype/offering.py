@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.cloud.aws.instancetype.instancetype import Builder, sold_type
+from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeBuilder, instance_type_info
 from karpenter.cloud.aws.kubelet.expressions import BadExpression
 from karpenter.cloud.aws.labels import DOMAIN, RESERVATION_ID
-from karpenter.cloud.aws.unavailableofferings import Marks, mark
+from karpenter.cloud.aws.unavailableofferings import UnavailableSnapshot, apply_unavailable
 from karpenter.cloud.catalogs.ec2 import refresh as asking
 from karpenter.cloud.catalogs.ec2.data import usable
 from karpenter.cloud.catalogs.ec2.instancetypes import WELL_KNOWN
@@ -31,12 +31,12 @@ from karpenter.core.model.catalog import Catalog
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.cloud.aws.capacityreservation import Reservations
-    from karpenter.cloud.aws.instancetype.capacity import Discovered
-    from karpenter.cloud.aws.instancetype.instancetype import SoldType, Traits
-    from karpenter.cloud.aws.pricing import Prices
-    from karpenter.cloud.aws.sdk import Aws
-    from karpenter.cloud.aws.unavailableofferings import Unavailable
+    from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
+    from karpenter.cloud.aws.instancetype.capacity import DiscoveredCapacity
+    from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo, Traits
+    from karpenter.cloud.aws.pricing import PricingProvider
+    from karpenter.cloud.aws.sdk import AwsApi
+    from karpenter.cloud.aws.unavailableofferings import UnavailableOfferings
 
 
 _KEPT: Final = 16
@@ -47,22 +47,22 @@ class _Shown(msgspec.Struct):
     """A catalogue as it was built, and as it was last shown."""
 
     built: Catalog
-    marks: Marks | None = None
+    marks: UnavailableSnapshot | None = None
     reservations: int = -1
     shown: Catalog | None = None
 
 
-class Catalogs:
+class InstanceTypeProvider:
     """Makes catalogues."""
 
     def __init__(
         self,
-        shop: Shop,
-        prices: Prices,
+        shop: InstanceTypeStore,
+        prices: PricingProvider,
         *,
-        unavailable: Unavailable,
-        reservations: Reservations,
-        discovered: Discovered,
+        unavailable: UnavailableOfferings,
+        reservations: CapacityReservationProvider,
+        discovered: DiscoveredCapacity,
     ) -> None:
         self._shop = shop
         self._prices = prices
@@ -84,7 +84,7 @@ class Catalogs:
         marks = self._unavailable.now()
         changes = self._reservations.changes if traits.reservations else 0
         if held.shown is None or held.marks != marks or held.reservations != changes:
-            held.shown = mark(held.built, traits, marks, self._reservations.left)
+            held.shown = apply_unavailable(held.built, traits, marks, self._reservations.left)
             held.marks, held.reservations = marks, changes
         return held.shown
 
@@ -103,7 +103,7 @@ class Catalogs:
             raise CloudUnreachable("EC2 has not told yet which instance types there are")
         if not traits.zone_ids:
             raise NodeClassNotReady(node_class=node_class, because="no subnets were found")
-        builder = Builder(traits, self._prices, self._interner)
+        builder = InstanceTypeBuilder(traits, self._prices, self._interner)
         try:
             types = [
                 builder.build(
@@ -127,12 +127,12 @@ REFRESHED_EVERY: Final = 12 * 3600.0
 """Seconds between two questions about types, offerings and prices."""
 
 
-class Shop:
+class InstanceTypeStore:
     """Instance types and the zones that sell them."""
 
-    def __init__(self, aws: Aws) -> None:
+    def __init__(self, aws: AwsApi) -> None:
         self._aws = aws
-        self.types: Mapping[str, SoldType] = MappingProxyType({})
+        self.types: Mapping[str, InstanceTypeInfo] = MappingProxyType({})
         self.zones: Mapping[str, frozenset[str]] = MappingProxyType({})
         self.version = 0
         """Grows whenever something about types or zones changes."""
@@ -157,6 +157,6 @@ class Shop:
             self.version += 1
 
 
-def _types(ec2: Any) -> dict[str, SoldType]:
-    found = (sold_type(record) for record in asking.instance_types(ec2) if usable(record))
+def _types(ec2: Any) -> dict[str, InstanceTypeInfo]:
+    found = (instance_type_info(record) for record in asking.instance_types(ec2) if usable(record))
     return {each.name: each for each in sorted(found, key=lambda each: each.name)}

@@ -16,7 +16,7 @@ import msgspec
 from karpenter.api.ec2nodeclass import CUSTOM
 from karpenter.base.quantity import parse_quantity
 from karpenter.cloud.aws.amifamily.family import WINDOWS_PODS
-from karpenter.cloud.aws.kubelet.expressions import Machine, Reserved
+from karpenter.cloud.aws.kubelet.expressions import InstanceTypeVariables, Reserved
 from karpenter.cloud.aws.kubelet.validation import percentage
 from karpenter.cloud.aws.labels import EFA, PRIVATE_IPV4
 from karpenter.cloud.catalogs.ec2.instancetypes import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karpenter.api.ec2nodeclass import BlockDeviceMapping
-    from karpenter.cloud.aws.instancetype.instancetype import SoldType, Traits
+    from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo, Traits
 
 _MIB: Final = 2**20
 _GIB: Final = 2**30
@@ -51,21 +51,21 @@ _USUAL_DISK: Final = 20 * _GIB
 _EVERYTHING: Final = 100
 
 
-class Settled(msgspec.Struct, frozen=True):
+class ResolvedKubelet(msgspec.Struct, frozen=True):
     """The kubelet settings of a class that depend on the instance type, worked out for one."""
 
     pods: int
     reserved: Reserved
 
 
-class Amounts(msgspec.Struct, frozen=True):
+class NodeResources(msgspec.Struct, frozen=True):
     """What a machine has, and what of it is not for pods."""
 
     capacity: Resources
     overhead: Resources
 
 
-def settle(sold: SoldType, traits: Traits) -> Settled:
+def resolve_kubelet(sold: InstanceTypeInfo, traits: Traits) -> ResolvedKubelet:
     """
     Return what the kubelet of a machine is told about pods and reservations.
 
@@ -80,13 +80,13 @@ def settle(sold: SoldType, traits: Traits) -> Settled:
     if per_core > 0 and traits.family.limits_pods_per_core:
         pods = min(pods, per_core * sold.facts.cpus)
     settled = msgspec.structs.replace(machine, max_pods=pods)
-    return Settled(pods, traits.kubelet.reserved(settled, expressions=traits.expressions))
+    return ResolvedKubelet(pods, traits.kubelet.reserved(settled, expressions=traits.expressions))
 
 
-def amounts_of(sold: SoldType, traits: Traits, settled: Settled, *, discovered: int | None = None) -> Amounts:
+def node_resources(sold: InstanceTypeInfo, traits: Traits, settled: ResolvedKubelet, *, discovered: int | None = None) -> NodeResources:
     """Return what a machine offers and keeps; `discovered` is the memory that nodes like it really have."""
     memory = memory_mib(sold.facts, overhead=traits.memory_overhead) * _MIB
-    storage = storage_of(sold, traits)
+    storage = ephemeral_storage(sold, traits)
     capacity = {
         CPU: sold.facts.cpus * 1000,
         MEMORY: memory if discovered is None else discovered,
@@ -98,7 +98,7 @@ def amounts_of(sold: SoldType, traits: Traits, settled: Settled, *, discovered: 
         capacity[EFA] = len(traits.efa_only)
     if traits.family.is_windows:
         capacity[PRIVATE_IPV4] = max(0, sold.facts.ipv4_per_interface - 1)
-    return Amounts(
+    return NodeResources(
         capacity=MappingProxyType({name: amount for name, amount in capacity.items() if amount}),
         overhead=MappingProxyType(
             merge(
@@ -112,7 +112,7 @@ def amounts_of(sold: SoldType, traits: Traits, settled: Settled, *, discovered: 
     )
 
 
-def kube_reserved(sold: SoldType, traits: Traits, settled: Settled) -> Resources:
+def kube_reserved(sold: InstanceTypeInfo, traits: Traits, settled: ResolvedKubelet) -> Resources:
     """Return what is set aside for the kubelet and the container runtime."""
     pods = settled.pods
     if traits.family.reserves_by_interfaces:
@@ -125,7 +125,7 @@ def kube_reserved(sold: SoldType, traits: Traits, settled: Settled) -> Resources
     }
 
 
-def storage_of(sold: SoldType, traits: Traits) -> int:
+def ephemeral_storage(sold: InstanceTypeInfo, traits: Traits) -> int:
     """Return the size of the disk that pods write to, in bytes."""
     if traits.raid0 and sold.storage_gb:
         return sold.storage_gb * _GB
@@ -143,7 +143,7 @@ def storage_of(sold: SoldType, traits: Traits) -> int:
     return _USUAL_DISK
 
 
-def _usual_pods(sold: SoldType, traits: Traits) -> int:
+def _usual_pods(sold: InstanceTypeInfo, traits: Traits) -> int:
     if not traits.family.limits_pods_by_interfaces:
         return WINDOWS_PODS
     kept = traits.reserved_enis + _efa_only_on_first_card(traits)
@@ -154,9 +154,9 @@ def _efa_only_on_first_card(traits: Traits) -> int:
     return sum(1 for each in traits.efa_only if each.network_card_index == 0)
 
 
-def _machine(sold: SoldType, pods: int) -> Machine:
+def _machine(sold: InstanceTypeInfo, pods: int) -> InstanceTypeVariables:
     facts = sold.facts
-    return Machine(
+    return InstanceTypeVariables(
         instance_type=facts.name,
         vcpus=facts.cpus,
         memory_mib=facts.memory_mib,

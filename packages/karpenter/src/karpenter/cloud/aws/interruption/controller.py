@@ -17,13 +17,13 @@ import msgspec
 import structlog
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, SPOT, ZONE
-from karpenter.cloud.aws.errors import Missing, NotAllowed
+from karpenter.cloud.aws.errors import AccessDenied, ResourceNotFound
 from karpenter.cloud.aws.instance.instance import instance_id
 from karpenter.cloud.aws.interruption import messages
-from karpenter.cloud.aws.interruption.messages import BadMessage, News
+from karpenter.cloud.aws.interruption.messages import BadMessage, InterruptionMessage
 from karpenter.cloud.aws.labels import RESERVATION_ID
 from karpenter.cloud.aws.metrics import DELETED, QUEUED, RECEIVED
-from karpenter.cloud.aws.unavailableofferings import Place
+from karpenter.cloud.aws.unavailableofferings import OfferingKey
 from karpenter.cloud.cloudprovider import Interruption
 from karpenter.cloud.errors import CloudError, MachineNotFound
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.base.clock import Clock
-    from karpenter.cloud.aws.capacityreservation import Reservations
-    from karpenter.cloud.aws.errors import Refused
-    from karpenter.cloud.aws.metrics import Meters
-    from karpenter.cloud.aws.sdk import Answer, Aws
-    from karpenter.cloud.aws.unavailableofferings import Unavailable
+    from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
+    from karpenter.cloud.aws.errors import AwsApiError
+    from karpenter.cloud.aws.metrics import ProviderMetrics
+    from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
+    from karpenter.cloud.aws.unavailableofferings import UnavailableOfferings
     from karpenter.core.state.view import ClusterView
 
 
@@ -57,23 +57,23 @@ class _Open(msgspec.Struct):
     """A message that was told and not yet acted on."""
 
     receipt: str
-    news: News
+    news: InterruptionMessage
     left: int
     """Interruptions of it that nobody has acknowledged."""
 
 
-class Queue:
+class InterruptionQueue:
     """Gets news from SQS."""
 
     def __init__(
         self,
-        aws: Aws,
+        aws: AwsApi,
         name: str,
         *,
         clock: Clock,
-        meters: Meters,
-        unavailable: Unavailable,
-        reservations: Reservations,
+        meters: ProviderMetrics,
+        unavailable: UnavailableOfferings,
+        reservations: CapacityReservationProvider,
         long_poll: int = LONG_POLL,
     ) -> None:
         """With a `long_poll` of zero, we wait between two questions and not SQS: a simulation needs that."""
@@ -86,14 +86,14 @@ class Queue:
         self._long_poll = long_poll
         self._url = ""
         self._open: dict[str, _Open] = {}
-        self._troubles: dict[str, Refused] = {}
+        self._troubles: dict[str, AwsApiError] = {}
 
     @property
-    def trouble(self) -> Refused | None:
+    def trouble(self) -> AwsApiError | None:
         """Why the queue cannot be used: it is not there, or we are not allowed to; None when it can."""
         return next(iter(self._troubles.values()), None)
 
-    async def wait(self, roster: Roster) -> tuple[Interruption, ...]:
+    async def wait(self, roster: InstanceClaims) -> tuple[Interruption, ...]:
         """
         Wait for messages, and return what they tell of machines of ours.
 
@@ -131,7 +131,7 @@ class Queue:
             late = (self._clock.now() - held.news.at).total_seconds()
             self._meters.observe(QUEUED, max(0.0, late))
 
-    async def _receive(self) -> list[Answer]:
+    async def _receive(self) -> list[ApiResponse]:
         if not self._url:
             answer = await self._ask("GetQueueUrl", QueueName=self._name)
             self._url = answer["QueueUrl"]
@@ -143,13 +143,13 @@ class Queue:
                 WaitTimeSeconds=self._long_poll,
                 VisibilityTimeout=HIDDEN_FOR,
             )
-        except Missing:
+        except ResourceNotFound:
             self._url = ""  # it may have been made anew
             raise
-        told: list[Answer] = answer.get("Messages", [])
+        told: list[ApiResponse] = answer.get("Messages", [])
         return told
 
-    def _read(self, message: Answer, roster: Roster) -> list[Interruption]:
+    def _read(self, message: ApiResponse, roster: InstanceClaims) -> list[Interruption]:
         """Return what a message tells of machines of ours; nothing when it can be deleted at once."""
         try:
             news = messages.read(message.get("Body", ""))
@@ -178,7 +178,7 @@ class Queue:
         """Remember that what is taken away is not to be had for a while."""
         labels = claim.metadata.labels
         if kind == messages.SPOT_INTERRUPTED and labels.get(CAPACITY_TYPE) == SPOT:
-            place = Place(labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), SPOT)
+            place = OfferingKey(labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), SPOT)
             self._unavailable.mark([place])
         elif kind == messages.RESERVATION_INTERRUPTED and labels.get(RESERVATION_ID):
             self._reservations.used_up(labels[RESERVATION_ID])
@@ -187,19 +187,19 @@ class Queue:
         await self._ask("DeleteMessage", QueueUrl=self._url, ReceiptHandle=receipt)
         self._meters.count(DELETED)
 
-    async def _ask(self, operation: str, **parameters: Any) -> Answer:
+    async def _ask(self, operation: str, **parameters: Any) -> ApiResponse:
         """Ask SQS, and remember what is wrong for good."""
         waits = operation == "ReceiveMessage" and self._long_poll
         try:
             answer = await (self._aws.listen if waits else self._aws.ask)("sqs", operation, **parameters)
-        except (Missing, NotAllowed) as error:
+        except (ResourceNotFound, AccessDenied) as error:
             self._troubles[operation] = error
             raise
         self._troubles.pop(operation, None)
         return answer
 
 
-class Roster:
+class InstanceClaims:
     """Finds claims and nodes by the ids of their instances."""
 
     def __init__(self, view: Callable[[], ClusterView]) -> None:

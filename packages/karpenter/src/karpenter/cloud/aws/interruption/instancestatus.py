@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
-from karpenter.cloud.aws.errors import NotAllowed
+from karpenter.cloud.aws.errors import AccessDenied
 from karpenter.cloud.aws.metrics import UNHEALTHY
 from karpenter.cloud.aws.subnet import where
 from karpenter.core.effects import Step
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.base.clock import Clock
-    from karpenter.cloud.aws.interruption.controller import Roster
-    from karpenter.cloud.aws.metrics import Meters
-    from karpenter.cloud.aws.sdk import Answer, Aws
+    from karpenter.cloud.aws.interruption.controller import InstanceClaims
+    from karpenter.cloud.aws.metrics import ProviderMetrics
+    from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
     from karpenter.core.effects import Effect
 
 log = structlog.stdlib.get_logger(__name__)
@@ -56,7 +56,7 @@ _KINDS: Final = {INSTANCE: "instance_status", SYSTEM: "system_status", EVENT: "e
 _DONE: Final = ("[Completed]", "[Canceled]")
 
 
-class Complaint(msgspec.Struct, frozen=True):
+class UnhealthyInstance(msgspec.Struct, frozen=True):
     """What is wrong with an instance."""
 
     instance: str
@@ -68,27 +68,27 @@ class Complaint(msgspec.Struct, frozen=True):
         return self.category != EVENT
 
 
-class Health:
+class InstanceStatusController:
     """Asks EC2 which machines are unwell, and lets their claims go."""
 
     name = "interruption.instancestatus"
 
-    def __init__(self, aws: Aws, *, roster: Roster, clock: Clock, meters: Meters) -> None:
+    def __init__(self, aws: AwsApi, *, roster: InstanceClaims, clock: Clock, meters: ProviderMetrics) -> None:
         self._aws = aws
         self._roster = roster
         self._clock = clock
         self._meters = meters
-        self._counted: set[Complaint] = set()
+        self._counted: set[UnhealthyInstance] = set()
 
     async def look(self) -> Step:
         """Ask once."""
         try:
             complaints = await self.complaints()
-        except NotAllowed as error:
+        except AccessDenied as error:
             log.warning("instance_status.not_allowed", error=str(error))
             return Step(again=NOT_ALLOWED)
         effects: list[Effect] = []
-        seen: set[Complaint] = set()
+        seen: set[UnhealthyInstance] = set()
         for each in complaints:
             claim = self._roster.claim_of(each.instance)
             if claim is None:
@@ -108,9 +108,9 @@ class Health:
         self._counted = seen
         return Step(effects=tuple(effects), again=PERIOD)
 
-    async def complaints(self) -> tuple[Complaint, ...]:
+    async def complaints(self) -> tuple[UnhealthyInstance, ...]:
         """Return what is wrong with any instance, one complaint for each."""
-        told: dict[str, Answer] = {}
+        told: dict[str, ApiResponse] = {}
         for question in QUESTIONS:
             for each in await self._aws.every(
                 "ec2", "DescribeInstanceStatus", "InstanceStatuses", Filters=[question]
@@ -119,16 +119,16 @@ class Health:
         found = (next(self._judged(each), None) for each in told.values())
         return tuple(each for each in found if each is not None)
 
-    def _judged(self, told: Answer) -> Iterator[Complaint]:
+    def _judged(self, told: ApiResponse) -> Iterator[UnhealthyInstance]:
         number = told["InstanceId"]
         for category, field in ((INSTANCE, "InstanceStatus"), (SYSTEM, "SystemStatus")):
             for detail in told.get(field, {}).get("Details", ()):
                 if detail.get("Status") == "failed" and self._lasts(detail.get("ImpairedSince")):
-                    yield Complaint(number, category)
+                    yield UnhealthyInstance(number, category)
         for event in told.get("Events", ()):
             finished = str(event.get("Description", "")).startswith(_DONE)
             if event.get("Code") in EVENTS and not finished:
-                yield Complaint(number, EVENT)
+                yield UnhealthyInstance(number, EVENT)
 
     def _lasts(self, since: datetime | None) -> bool:
         if since is None:

@@ -35,7 +35,7 @@ class BadMessage(ValueError):  # noqa: N818  says what is wrong
     """A message that nobody can read; it is thrown away, since it will not get better."""
 
 
-class News(msgspec.Struct, frozen=True, kw_only=True):
+class InterruptionMessage(msgspec.Struct, frozen=True, kw_only=True):
     """What a message tells."""
 
     kind: str = NO_NEWS
@@ -80,7 +80,7 @@ _STATE_CHANGE: Final = ("0", "aws.ec2", "EC2 Instance State-change Notification"
 _HEALTH: Final = ("0", "aws.health", "AWS Health Event")
 
 
-def read(body: str) -> News:
+def read(body: str) -> InterruptionMessage:
     """
     Return what a message tells.
 
@@ -88,10 +88,10 @@ def read(body: str) -> News:
         BadMessage: it is not what its envelope says that it is.
     """
     if not body.strip():
-        return News()
+        return InterruptionMessage()
     envelope = _decode(body.encode(), _Envelope)
     kind, instances = _meaning(envelope)
-    return News(kind=kind, instances=instances, id=envelope.id, at=_with_zone(envelope.time))
+    return InterruptionMessage(kind=kind, instances=instances, id=envelope.id, at=_with_zone(envelope.time))
 
 
 def _meaning(envelope: _Envelope) -> tuple[str, tuple[str, ...]]:

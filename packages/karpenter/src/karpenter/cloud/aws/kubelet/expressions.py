@@ -52,7 +52,7 @@ class BadExpression(ValueError):  # noqa: N818  says what is wrong
     """An expression that cannot be compiled, or has no number to offer for an instance type."""
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
+class InstanceTypeVariables(msgspec.Struct, frozen=True, kw_only=True):
     """What an expression sees of an instance type."""
 
     instance_type: str
@@ -100,7 +100,7 @@ def check_expression(source: str) -> None:
     _compiled(source)
 
 
-def evaluate(source: str, machine: Machine) -> int:
+def evaluate(source: str, machine: InstanceTypeVariables) -> int:
     """
     Return the whole number that an expression comes to for a machine; fractions are cut off.
 
@@ -127,7 +127,7 @@ def evaluate(source: str, machine: Machine) -> int:
     return int(result)
 
 
-def evaluate_pods(source: str, machine: Machine) -> int:
+def evaluate_pods(source: str, machine: InstanceTypeVariables) -> int:
     """
     Return the number of pods that an expression comes to.
 
@@ -140,7 +140,7 @@ def evaluate_pods(source: str, machine: Machine) -> int:
     return result
 
 
-def evaluate_amount(resource: str, source: str, machine: Machine) -> str:
+def evaluate_amount(resource: str, source: str, machine: InstanceTypeVariables) -> str:
     """
     Return the amount of a resource that an expression comes to, with its unit and rounded up.
 
@@ -205,7 +205,7 @@ class KubeletSubset(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     image_gc_low: int | None = msgspec.field(name="imageGCLowThresholdPercent", default=None)
     cpu_cfs_quota: bool | None = msgspec.field(name="cpuCFSQuota", default=None)
 
-    def pods(self, machine: Machine, *, expressions: bool) -> int | None:
+    def pods(self, machine: InstanceTypeVariables, *, expressions: bool) -> int | None:
         """
         Return the number of pods that is asked for; None when nothing is, or only where expressions are off.
 
@@ -216,7 +216,7 @@ class KubeletSubset(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             return evaluate_pods(self.max_pods, machine) if expressions else None
         return self.max_pods
 
-    def reserved(self, machine: Machine, *, expressions: bool) -> Reserved:
+    def reserved(self, machine: InstanceTypeVariables, *, expressions: bool) -> Reserved:
         """Return what is set aside, worked out for a machine whose number of pods is settled."""
         return Reserved(
             kube=_worked_out(self.kube_reserved, machine, expressions=expressions),
@@ -245,7 +245,7 @@ def read_kubelet(node_class: EC2NodeClass) -> KubeletSubset:
 
 
 def _worked_out(
-    entries: Mapping[str, str], machine: Machine, *, expressions: bool
+    entries: Mapping[str, str], machine: InstanceTypeVariables, *, expressions: bool
 ) -> tuple[tuple[str, str], ...]:
     """Return amounts with their expressions worked out; those that cannot be are left out and logged."""
     found: dict[str, str] = {}

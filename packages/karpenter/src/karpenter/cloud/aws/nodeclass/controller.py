@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from karpenter.api.ec2nodeclass_status import EC2NodeClassStatus
     from karpenter.api.meta import Resource
-    from karpenter.cloud.aws.instanceprofile import Profiles
-    from karpenter.cloud.aws.launchtemplate import Templates
-    from karpenter.cloud.aws.metrics import Meters
-    from karpenter.cloud.aws.nodeclass.metrics import ClassGauges
-    from karpenter.cloud.aws.nodeclass.status import ClassBook, Resolver
-    from karpenter.cloud.aws.nodeclass.validation import Rehearsal
+    from karpenter.cloud.aws.instanceprofile import InstanceProfileProvider
+    from karpenter.cloud.aws.launchtemplate import LaunchTemplateProvider
+    from karpenter.cloud.aws.metrics import ProviderMetrics
+    from karpenter.cloud.aws.nodeclass.metrics import NodeClassConditionMetrics
+    from karpenter.cloud.aws.nodeclass.status import NodeClassCache, NodeClassStatusResolver
+    from karpenter.cloud.aws.nodeclass.validation import DryRunValidator
     from karpenter.cloud.cloudprovider import ClusterObjects
     from karpenter.core.effects import Effect
     from karpenter.core.state.cluster import Event
@@ -47,7 +47,7 @@ WAITING: Final = 600.0
 _RETRIES: Final = Backoff(first=1.0, cap=60.0)
 
 
-class NodeClassCare:
+class NodeClassController:
     """Works out the status of classes, and sees to their end."""
 
     name = "nodeclass"
@@ -57,14 +57,14 @@ class NodeClassCare:
         self,
         *,
         objects: ClusterObjects,
-        classes: ClassBook,
+        classes: NodeClassCache,
         view: Callable[[], ClusterView],
-        resolver: Resolver,
-        rehearsal: Rehearsal,
-        profiles: Profiles | None,
-        templates: Templates,
-        meters: Meters,
-        gauges: ClassGauges,
+        resolver: NodeClassStatusResolver,
+        rehearsal: DryRunValidator,
+        profiles: InstanceProfileProvider | None,
+        templates: LaunchTemplateProvider,
+        meters: ProviderMetrics,
+        gauges: NodeClassConditionMetrics,
     ) -> None:
         """Without `profiles`, IAM cannot be reached, and what is there stays there."""
         self._objects = objects

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import Resource
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.cloud.aws.cluster import Cluster
+    from karpenter.cloud.aws.cluster import EksCluster
     from karpenter.cloud.cloudprovider import ClusterObjects
     from karpenter.core.state.cluster import Event
     from karpenter.core.state.view import ClusterView
@@ -92,13 +92,13 @@ def _canonical(key: str, value: Any) -> Any:
         return value
 
 
-class HashCare:
+class NodeClassHashController:
     """Stamps classes, and their claims when the way of hashing has changed."""
 
     name = "nodeclass.hash"
     workers = 10
 
-    def __init__(self, *, objects: ClusterObjects, view: Callable[[], ClusterView], cluster: Cluster) -> None:
+    def __init__(self, *, objects: ClusterObjects, view: Callable[[], ClusterView], cluster: EksCluster) -> None:
         self._objects = objects
         self._view = view
         self._cluster = cluster

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from karpenter.base.clock import Clock
-    from karpenter.cloud.aws.metrics import Meters
+    from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.core.effects import Announce
     from karpenter.telemetry.metrics.table.conditions import ConditionMetrics
 
@@ -31,10 +31,10 @@ _BOTH: Final[tuple[tuple[ConditionMetrics, dict[str, str]], ...]] = (
 """The metrics of node classes, and the older ones of all kinds, with what tells kinds apart there."""
 
 
-class ClassGauges:
+class NodeClassConditionMetrics:
     """Shows the conditions of every class, and tells when they change."""
 
-    def __init__(self, meters: Meters, clock: Clock) -> None:
+    def __init__(self, meters: ProviderMetrics, clock: Clock) -> None:
         self._meters = meters
         self._clock = clock
         self._there: dict[str, EC2NodeClass] = {}

@@ -19,18 +19,18 @@ import msgspec
 from karpenter.api.ec2nodeclass import AL2023, EC2NodeClass
 from karpenter.api.ec2nodeclass_status import EC2NodeClassStatus, Subnet
 from karpenter.cloud.aws.amifamily.alias import UnsupportedAlias
-from karpenter.cloud.aws.amifamily.ami import Images, as_status
-from karpenter.cloud.aws.capacityreservation import Reservations
-from karpenter.cloud.aws.cluster import Cluster
-from karpenter.cloud.aws.errors import NotAllowed, Refused
-from karpenter.cloud.aws.instanceprofile import Profiles, RoleMissing
+from karpenter.cloud.aws.amifamily.ami import AMIProvider, as_status
+from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
+from karpenter.cloud.aws.cluster import EksCluster
+from karpenter.cloud.aws.errors import AccessDenied, AwsApiError
+from karpenter.cloud.aws.instanceprofile import InstanceProfileProvider, RoleMissing
 from karpenter.cloud.aws.instancetype.instancetype import traits_of
-from karpenter.cloud.aws.instancetype.offering import Shop
+from karpenter.cloud.aws.instancetype.offering import InstanceTypeStore
 from karpenter.cloud.aws.kubelet.expressions import expressions_of
-from karpenter.cloud.aws.nodeclass.validation import Fault, check_kubelet, check_tags, check_types
-from karpenter.cloud.aws.placementgroup import PlacementGroups
-from karpenter.cloud.aws.securitygroup import SecurityGroups
-from karpenter.cloud.aws.subnet import Subnets
+from karpenter.cloud.aws.nodeclass.validation import ValidationFailure, check_kubelet, check_tags, check_types
+from karpenter.cloud.aws.placementgroup import PlacementGroupProvider
+from karpenter.cloud.aws.securitygroup import SecurityGroupProvider
+from karpenter.cloud.aws.subnet import SubnetProvider
 from karpenter.cloud.errors import CloudError, NodeClassNotReady
 from karpenter.core.lifecycle.conditions import VALIDATION_SUCCEEDED, board_of
 
@@ -52,12 +52,12 @@ RESERVATIONS: Final = "CapacityReservationsReady"
 QUEUE: Final = "InterruptionQueueReady"
 """Only there while the queue cannot be used; machines are launched all the same."""
 
-_REASONS: Final[dict[type[CloudError], str]] = {NotAllowed: "Unauthorized", RoleMissing: "RoleNotFound"}
+_REASONS: Final[dict[type[CloudError], str]] = {AccessDenied: "Unauthorized", RoleMissing: "RoleNotFound"}
 _NEEDED: Final = (AMIS, PROFILE, SECURITY_GROUPS, SUBNETS)
 _MINUTE: Final = 60.0
 
 
-class Resolved(msgspec.Struct, frozen=True, kw_only=True):
+class ResolvedStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a class."""
 
     status: EC2NodeClassStatus
@@ -70,17 +70,17 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 class Finders(msgspec.Struct, frozen=True, kw_only=True):
     """Who looks things up."""
 
-    subnets: Subnets
-    security_groups: SecurityGroups
-    images: Images
-    profiles: Profiles
-    reservations: Reservations
-    placement_groups: PlacementGroups
-    cluster: Cluster
-    shop: Shop
+    subnets: SubnetProvider
+    security_groups: SecurityGroupProvider
+    images: AMIProvider
+    profiles: InstanceProfileProvider
+    reservations: CapacityReservationProvider
+    placement_groups: PlacementGroupProvider
+    cluster: EksCluster
+    shop: InstanceTypeStore
 
 
-class Resolver:
+class NodeClassStatusResolver:
     """Works out the status of classes."""
 
     def __init__(
@@ -90,8 +90,8 @@ class Resolver:
         *,
         region: str,
         clock: Clock,
-        rehearse: Callable[[EC2NodeClass], Awaitable[Fault | None]] | None = None,
-        trouble: Callable[[], Refused | None] = lambda: None,
+        rehearse: Callable[[EC2NodeClass], Awaitable[ValidationFailure | None]] | None = None,
+        trouble: Callable[[], AwsApiError | None] = lambda: None,
     ) -> None:
         """`trouble` tells why the interruption queue cannot be used, if that is so."""
         self._find = finders
@@ -107,7 +107,7 @@ class Resolver:
         reserved = (RESERVATIONS,) if self._settings.reserved_capacity else ()
         return (*_NEEDED, VALIDATION_SUCCEEDED, PLACEMENT_GROUP, *reserved)
 
-    async def resolve(self, node_class: EC2NodeClass) -> Resolved:
+    async def resolve(self, node_class: EC2NodeClass) -> ResolvedStatus:
         """Return the status that a class should have now."""
         status = node_class.status
         board = board_of(node_class.metadata, status.conditions, self.conditions, self._clock.now())
@@ -126,7 +126,7 @@ class Resolver:
             except CloudError as error:
                 work.fail(kind, error)
         work.board = self._heard(work.board)
-        return Resolved(
+        return ResolvedStatus(
             status=msgspec.structs.replace(work.node_class.status, conditions=work.board.held),
             again=min(work.waits, default=5 * _MINUTE),
             errors=tuple(work.errors),
@@ -137,7 +137,7 @@ class Resolver:
         trouble = self._trouble()
         if trouble is None:
             return board.clear(QUEUE)
-        reason = "Unauthorized" if isinstance(trouble, NotAllowed) else "QueueNotFound"
+        reason = "Unauthorized" if isinstance(trouble, AccessDenied) else "QueueNotFound"
         return board.false(QUEUE, reason, f"interruptions are not heard of: {trouble}")
 
     async def _images(self, work: _Work) -> None:
@@ -211,16 +211,16 @@ class Resolver:
         else:
             work.board = work.board.false(VALIDATION_SUCCEEDED, fault.reason, fault.message)
 
-    async def _cidr(self, node_class: EC2NodeClass) -> Fault | None:
+    async def _cidr(self, node_class: EC2NodeClass) -> ValidationFailure | None:
         """Return whether the addresses of services, which AL2023 needs, cannot be found out."""
         if node_class.spec.family != AL2023:
             return None
         try:
             await self._find.cluster.service_cidr()
-        except Refused as error:
+        except AwsApiError as error:
             if error.is_fault_of_server:
                 raise
-            return Fault("ClusterCIDRResolutionFailed", str(error))
+            return ValidationFailure("ClusterCIDRResolutionFailed", str(error))
         return None
 
     def _waits(self, work: _Work) -> bool:
@@ -234,13 +234,13 @@ class Resolver:
                 return True
         return False
 
-    def _expressions(self, node_class: EC2NodeClass) -> Fault | None:
+    def _expressions(self, node_class: EC2NodeClass) -> ValidationFailure | None:
         if not expressions_of(node_class.spec.kubelet):
             return None
         try:
             traits = traits_of(node_class, settings=self._settings, region=self._region, group=None)
         except NodeClassNotReady as error:
-            return Fault("InvalidKubeletConfiguration", str(error))
+            return ValidationFailure("InvalidKubeletConfiguration", str(error))
         return check_types(self._find.shop.types.values(), traits)
 
 
@@ -276,7 +276,7 @@ class _Work:
         self.waits.append(_MINUTE)
 
 
-class ClassBook:
+class NodeClassCache:
     """Looks classes up."""
 
     def __init__(self, objects: ClusterObjects) -> None:

@@ -29,14 +29,14 @@ from karpenter.cloud.aws.amifamily.ami import ImageChoice
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import TooMuchUserData
 from karpenter.cloud.aws.amifamily.family import family_of
-from karpenter.cloud.aws.amifamily.resolver import Kitchen
-from karpenter.cloud.aws.cache import Memory
-from karpenter.cloud.aws.cluster import Cluster
-from karpenter.cloud.aws.errors import DRY_RUN, NotAllowed, Refused
-from karpenter.cloud.aws.instance.filter import Option, Purchase
-from karpenter.cloud.aws.instancetype.instancetype import suits_class, traits_of
-from karpenter.cloud.aws.instancetype.offering import Catalogs, Shop
-from karpenter.cloud.aws.instancetype.types import settle
+from karpenter.cloud.aws.amifamily.resolver import LaunchTemplateBuilder
+from karpenter.cloud.aws.cache import TTLCache
+from karpenter.cloud.aws.cluster import EksCluster
+from karpenter.cloud.aws.errors import DRY_RUN, AccessDenied, AwsApiError
+from karpenter.cloud.aws.instance.filter import InstanceOption, LaunchOptions
+from karpenter.cloud.aws.instancetype.instancetype import is_compatible, traits_of
+from karpenter.cloud.aws.instancetype.offering import InstanceTypeProvider, InstanceTypeStore
+from karpenter.cloud.aws.instancetype.types import resolve_kubelet
 from karpenter.cloud.aws.kubelet.expressions import BadExpression, check_expression, expressions_of
 from karpenter.cloud.aws.kubelet.validation import check_family, check_settings
 from karpenter.cloud.aws.labels import (
@@ -48,9 +48,9 @@ from karpenter.cloud.aws.labels import (
     GPU_COUNT,
     TENANCY,
 )
-from karpenter.cloud.aws.launchtemplate import Recipe, Templates
+from karpenter.cloud.aws.launchtemplate import LaunchTemplate, LaunchTemplateProvider
 from karpenter.cloud.aws.options import AwsSettings
-from karpenter.cloud.aws.placementgroup import PlacementGroups
+from karpenter.cloud.aws.placementgroup import PlacementGroupProvider
 from karpenter.cloud.aws.tags import specification, tags_of, wrong_tags
 from karpenter.cloud.cloudprovider import ClusterObjects
 from karpenter.cloud.errors import CloudUnreachable
@@ -61,28 +61,28 @@ from karpenter.core.model.requirements import Requirements
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from karpenter.cloud.aws.instancetype.instancetype import SoldType, Traits
-    from karpenter.cloud.aws.sdk import Aws
+    from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo, Traits
+    from karpenter.cloud.aws.sdk import AwsApi
     from karpenter.core.model.catalog import Catalog
 
 
-class Fault(msgspec.Struct, frozen=True):
+class ValidationFailure(msgspec.Struct, frozen=True):
     """What is wrong with a class: a reason in one word, and a message for people."""
 
     reason: str
     message: str
 
 
-def check_kubelet(node_class: EC2NodeClass, *, expressions: bool) -> Fault | None:
+def check_kubelet(node_class: EC2NodeClass, *, expressions: bool) -> ValidationFailure | None:
     """Return what is wrong with the kubelet settings of a class, whatever it has found."""
     kubelet = node_class.spec.kubelet
     wrong = check_settings(kubelet)
     if wrong:
-        return Fault("InvalidKubeletConfiguration", "; ".join(wrong))
+        return ValidationFailure("InvalidKubeletConfiguration", "; ".join(wrong))
     written = expressions_of(kubelet)
     if written and not expressions:
         names = ", ".join(sorted(written))
-        return Fault(
+        return ValidationFailure(
             "KubeletExpressionsDisabled",
             f"{names}: expressions need the feature gate NodeClassCEL, which is off",
         )
@@ -90,28 +90,28 @@ def check_kubelet(node_class: EC2NodeClass, *, expressions: bool) -> Fault | Non
         try:
             check_expression(source)
         except BadExpression as error:
-            return Fault("KubeletExpressionInvalid", f"{place}: {error}")
+            return ValidationFailure("KubeletExpressionInvalid", f"{place}: {error}")
     unsupported = check_family(kubelet, family_of(node_class.spec.family))
     if unsupported:
-        return Fault("UnsupportedKubeletConfiguration", "; ".join(unsupported))
+        return ValidationFailure("UnsupportedKubeletConfiguration", "; ".join(unsupported))
     return None
 
 
-def check_tags(node_class: EC2NodeClass) -> Fault | None:
+def check_tags(node_class: EC2NodeClass) -> ValidationFailure | None:
     """Return whether a class sets tags that are ours."""
     wrong = wrong_tags(node_class.spec.tags)
     if not wrong:
         return None
-    return Fault("TagValidationFailed", f"spec.tags: {', '.join(map(repr, wrong))} may not be set")
+    return ValidationFailure("TagValidationFailed", f"spec.tags: {', '.join(map(repr, wrong))} may not be set")
 
 
-def check_types(types: Iterable[SoldType], traits: Traits) -> Fault | None:
+def check_types(types: Iterable[InstanceTypeInfo], traits: Traits) -> ValidationFailure | None:
     """Return whether an expression of a class comes to nothing for some instance type."""
     for sold in types:
         try:
-            machine = settle(sold, traits)
+            machine = resolve_kubelet(sold, traits)
         except BadExpression as error:
-            return Fault("KubeletExpressionEvaluationFailed", str(error))
+            return ValidationFailure("KubeletExpressionEvaluationFailed", str(error))
         del machine
     return None
 
@@ -120,7 +120,7 @@ USUAL: Final = ("m5.large", "m6g.large")
 """Types that stand in where the pools of a class do not tell, or there is none."""
 
 
-class Understudy(msgspec.Struct, frozen=True, kw_only=True):
+class ValidationInstanceType(msgspec.Struct, frozen=True, kw_only=True):
     """An instance type, and how it would be bought."""
 
     kind: InstanceType
@@ -128,15 +128,15 @@ class Understudy(msgspec.Struct, frozen=True, kw_only=True):
     pool: str = ""
 
 
-def understudy(
+def validation_instance_type(
     catalog: Catalog,
-    sold: Mapping[str, SoldType],
+    sold: Mapping[str, InstanceTypeInfo],
     traits: Traits,
     node_class: EC2NodeClass,
     pools: Sequence[NodePool],
-) -> Understudy | None:
+) -> ValidationInstanceType | None:
     """Return the type that stands for a class; None when no image of the class suits any type."""
-    suitable = [each for each in catalog.types if suits_class(sold[each.name], traits)]
+    suitable = [each for each in catalog.types if is_compatible(sold[each.name], traits)]
     wanted = [(pool.name, found) for pool in pools if (found := _requirements(pool)) is not None]
     if not family_of(node_class.spec.family).is_windows:
         of_pools = [each for each in suitable if any(_would_do(each, needs) for _, needs in wanted)]
@@ -148,7 +148,7 @@ def understudy(
     if chosen is None:
         return None
     dedicated = any(TENANCY in needs and needs[TENANCY].allows(DEDICATED_TENANCY) for _, needs in wanted)
-    return Understudy(
+    return ValidationInstanceType(
         kind=chosen,
         tenancy=DEDICATED_TENANCY if dedicated else DEFAULT_TENANCY,
         pool=wanted[0][0] if wanted else "",
@@ -192,31 +192,31 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     settings: AwsSettings
     region: str
     objects: ClusterObjects
-    cluster: Cluster
-    shop: Shop
-    catalogs: Catalogs
-    templates: Templates
-    placement_groups: PlacementGroups
+    cluster: EksCluster
+    shop: InstanceTypeStore
+    catalogs: InstanceTypeProvider
+    templates: LaunchTemplateProvider
+    placement_groups: PlacementGroupProvider
 
 
 class _Play(msgspec.Struct, frozen=True, kw_only=True):
     """One rehearsal."""
 
     node_class: EC2NodeClass
-    recipe: Recipe
+    recipe: LaunchTemplate
     instance_type: str
     tags: dict[str, str]
 
 
-class Rehearsal:
+class DryRunValidator:
     """Tries classes out."""
 
-    def __init__(self, aws: Aws, stage: Stage, *, monotonic: Callable[[], float]) -> None:
+    def __init__(self, aws: AwsApi, stage: Stage, *, monotonic: Callable[[], float]) -> None:
         self._aws = aws
         self._with = stage
-        self._known: Memory[tuple[str, bytes], Fault | None] = Memory(seconds=KEPT_FOR, monotonic=monotonic)
+        self._known: TTLCache[tuple[str, bytes], ValidationFailure | None] = TTLCache(seconds=KEPT_FOR, monotonic=monotonic)
 
-    async def __call__(self, node_class: EC2NodeClass) -> Fault | None:
+    async def __call__(self, node_class: EC2NodeClass) -> ValidationFailure | None:
         """
         Return what is in the way of launches; nothing when all would go well.
 
@@ -234,15 +234,15 @@ class Rehearsal:
         for key in [key for key, _ in self._known.items() if key[0] == name]:
             self._known.forget(key)
 
-    async def _rehearse(self, node_class: EC2NodeClass) -> Fault | None:
+    async def _rehearse(self, node_class: EC2NodeClass) -> ValidationFailure | None:
         try:
             play = await self._prepare(node_class)
         except TooMuchUserData as error:
-            return Fault("UserDataSizeLimitExceeded", str(error))
+            return ValidationFailure("UserDataSizeLimitExceeded", str(error))
         except BadUserData as error:
-            return Fault("InvalidUserData", str(error))
+            return ValidationFailure("InvalidUserData", str(error))
         except BadExpression as error:
-            return Fault("KubeletExpressionEvaluationFailed", str(error))
+            return ValidationFailure("KubeletExpressionEvaluationFailed", str(error))
         return await self._template(play) or await self._fleet(play) or await self._instance(play)
 
     async def _prepare(self, node_class: EC2NodeClass) -> _Play:
@@ -254,13 +254,13 @@ class Rehearsal:
             for each in await self._with.objects.list(NodePool)
             if each.spec.template.spec.node_class_ref.name == node_class.name
         ]
-        chosen = understudy(catalog, self._with.shop.types, traits, node_class, pools)
+        chosen = validation_instance_type(catalog, self._with.shop.types, traits, node_class, pools)
         if chosen is None:
             raise CloudUnreachable(
                 f"no image of node class {node_class.name} suits an instance type that it can buy"
             )
         tags = tags_of(node_class, cluster=self._with.settings.cluster, pool=chosen.pool)
-        kitchen = Kitchen(
+        kitchen = LaunchTemplateBuilder(
             node_class=node_class,
             traits=traits,
             types=self._with.shop.types,
@@ -277,18 +277,18 @@ class Rehearsal:
     async def _cidr(self, *, takes: bool) -> str:
         return await self._with.cluster.service_cidr() if takes else ""
 
-    async def _template(self, play: _Play) -> Fault | None:
+    async def _template(self, play: _Play) -> ValidationFailure | None:
         try:
             await self._with.templates.ensure([play.recipe])
-        except NotAllowed as error:
-            return Fault("CreateLaunchTemplateAuthCheckFailed", str(error))
-        except Refused as error:
+        except AccessDenied as error:
+            return ValidationFailure("CreateLaunchTemplateAuthCheckFailed", str(error))
+        except AwsApiError as error:
             if _TOO_MUCH in error.message.lower():
-                return Fault("UserDataSizeLimitExceeded", str(error))
+                return ValidationFailure("UserDataSizeLimitExceeded", str(error))
             raise
         return None
 
-    async def _fleet(self, play: _Play) -> Fault | None:
+    async def _fleet(self, play: _Play) -> ValidationFailure | None:
         recipe = play.recipe
         overrides = [
             {"InstanceType": play.instance_type, "SubnetId": subnet.id, "ImageId": recipe.image}
@@ -302,15 +302,15 @@ class Rehearsal:
             TargetCapacitySpecification={"DefaultTargetCapacityType": ON_DEMAND, "TotalTargetCapacity": 1},
             TagSpecifications=[specification(each, play.tags) for each in ("instance", "volume", "fleet")],
         )
-        if isinstance(refused, NotAllowed):
-            return Fault("CreateFleetAuthCheckFailed", str(refused))
+        if isinstance(refused, AccessDenied):
+            return ValidationFailure("CreateFleetAuthCheckFailed", str(refused))
         if refused is not None:
             raise refused
         return None
 
-    async def _instance(self, play: _Play) -> Fault | None:
+    async def _instance(self, play: _Play) -> ValidationFailure | None:
         """Ask for an instance in each subnet until EC2 says that it would launch one."""
-        first: Refused | None = None
+        first: AwsApiError | None = None
         for subnet in play.node_class.status.subnets:
             refused = await self._dry_run("RunInstances", **_instance_request(play, subnet.id))
             if refused is None:
@@ -321,17 +321,17 @@ class Rehearsal:
             named = play.node_class.spec.instance_profile
             because = f"EC2 does not know instance profile {play.recipe.profile}"
             if named:
-                raise _Passing(Fault("InstanceProfileNotFound", because))
+                raise _Passing(ValidationFailure("InstanceProfileNotFound", because))
             raise CloudUnreachable(because) from first
-        if isinstance(first, NotAllowed):
-            return Fault("RunInstancesAuthCheckFailed", str(first))
+        if isinstance(first, AccessDenied):
+            return ValidationFailure("RunInstancesAuthCheckFailed", str(first))
         raise first
 
-    async def _dry_run(self, operation: str, **parameters: Any) -> Refused | None:
+    async def _dry_run(self, operation: str, **parameters: Any) -> AwsApiError | None:
         """Return why EC2 would not do something; None when it would."""
         try:
             await self._aws.ask("ec2", operation, DryRun=True, **parameters)
-        except Refused as error:
+        except AwsApiError as error:
             return None if error.code == DRY_RUN else error
         return None
 
@@ -339,7 +339,7 @@ class Rehearsal:
 class _Passing(Exception):  # noqa: N818  not an error, but an answer that is not to be remembered
     """A fault that may be gone the next time."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: ValidationFailure) -> None:
         super().__init__(fault.message)
         self.fault = fault
 
@@ -359,7 +359,7 @@ def _key(node_class: EC2NodeClass) -> bytes:
     return msgspec.json.encode(seen, order="deterministic")
 
 
-def _claim(node_class: EC2NodeClass, chosen: Understudy) -> NodeClaim:
+def _claim(node_class: EC2NodeClass, chosen: ValidationInstanceType) -> NodeClaim:
     reference = NodeClassReference(
         group=EC2NodeClass.api_version.partition("/")[0], kind=EC2NodeClass.kind, name=node_class.name
     )
@@ -369,9 +369,9 @@ def _claim(node_class: EC2NodeClass, chosen: Understudy) -> NodeClaim:
     )
 
 
-def _purchase(chosen: Understudy) -> Purchase:
-    return Purchase(
-        options=(Option(chosen.kind, chosen.kind.offerings[:1]),),
+def _purchase(chosen: ValidationInstanceType) -> LaunchOptions:
+    return LaunchOptions(
+        options=(InstanceOption(chosen.kind, chosen.kind.offerings[:1]),),
         capacity_type=ON_DEMAND,
         tenancy=chosen.tenancy,
     )

@@ -18,7 +18,7 @@ import msgspec
 FILE: Final = "policies.json"
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyScope(msgspec.Struct, frozen=True, kw_only=True):
     """What differs from cluster to cluster."""
 
     cluster: str
@@ -32,7 +32,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the interruption queue; that of the cluster, unless told otherwise."""
 
 
-def policies(place: Place) -> dict[str, dict[str, Any]]:
+def policies(place: PolicyScope) -> dict[str, dict[str, Any]]:
     """Return the documents by the names that the policies have in an account."""
     known = {
         "Cluster": place.cluster,

@@ -157,7 +157,7 @@ class RefreshFailed(RuntimeError):  # noqa: N818  reads as what happened
         """What helps, where we know."""
 
 
-class Clients(msgspec.Struct, frozen=True):
+class CatalogClients(msgspec.Struct, frozen=True):
     """Who to ask about instances, and who about prices."""
 
     ec2: EC2Client
@@ -170,7 +170,7 @@ def pricing_region(region: str) -> str:
 
 
 @contextmanager
-def connected(region: str) -> Iterator[Clients]:
+def connected(region: str) -> Iterator[CatalogClients]:
     """
     Lend clients for `region`.
 
@@ -201,7 +201,7 @@ def connected(region: str) -> Iterator[Clients]:
             closing(session.client("ec2", region_name=region, config=config)) as ec2,
             closing(session.client("pricing", region_name=pricing_region(region), config=config)) as pricing,
         ):
-            yield Clients(ec2, pricing)
+            yield CatalogClients(ec2, pricing)
     except NoCredentialsError:
         raise RefreshFailed(
             "no AWS credentials were found",
