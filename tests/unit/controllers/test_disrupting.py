@@ -14,14 +14,14 @@ from karpenter.api.labels import ALL_LABEL_RULES, DO_NOT_DISRUPT
 from karpenter.api.meta import Condition
 from karpenter.controllers.controller import Inline
 from karpenter.controllers.disruption import UNSYNCED, Disruption
-from karpenter.controllers.disruption_queue import PERIOD, Commands
-from karpenter.core.disruption.candidates import survey
-from karpenter.core.disruption.churn import SHORTEST, Expectation
+from karpenter.controllers.disruption_queue import PERIOD, DisruptionQueue
+from karpenter.core.disruption.candidates import find_candidates
+from karpenter.core.disruption.churn import SHORTEST, ExpectedOutcome
 from karpenter.core.disruption.command import DRIFTED, EMPTY
-from karpenter.core.disruption.disrupt import Rules
+from karpenter.core.disruption.disrupt import DisruptionSettings
 from karpenter.core.disruption.validation import confirm
 from karpenter.core.effects import DeleteObject
-from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import Gone, Put
 from karpenter.core.state.pdb import Guards
@@ -80,7 +80,7 @@ class Stage(Shell):
             self.put(*(part if isinstance(part, list) else [part]))
         self.store.complete = True
         self.metrics = Metrics(clock=self.clock)
-        self.commands = Commands(
+        self.commands = DisruptionQueue(
             store=self.store,
             performer=self.performer,
             clock=self.clock,
@@ -97,18 +97,18 @@ class Stage(Shell):
             clock=self.clock,
             metrics=self.metrics,
             options=Options(),
-            policy=Policy(),
-            rules=Rules(),
+            policy=SchedulingPolicy(),
+            rules=DisruptionSettings(),
             buffered=frozenset,
             deciding=asyncio.Lock(),
         )
 
-        self.asked: list[Rules] = []
+        self.asked: list[DisruptionSettings] = []
         self.meanwhile: tuple[Any, ...] = ()
         """What comes while somebody looks again."""
 
     @property
-    def last_rules(self) -> Rules:
+    def last_rules(self) -> DisruptionSettings:
         """The rules under which was decided last."""
         return self.asked[-1]
 
@@ -116,7 +116,7 @@ class Stage(Shell):
         """Return the first thing that is proposed, and the machines that it is about."""
         view = self.store.view()
         (command, *_) = decided(view).commands
-        found = survey(state_nodes(view), view, MARKET, Guards(view), NOW)
+        found = find_candidates(state_nodes(view), view, MARKET, Guards(view), NOW)
         every = (*found.candidates, *found.eventual)
         return command, tuple(each for each in every if each.name in command.candidates)
 
@@ -333,7 +333,7 @@ def test_what_was_seen_is_part_of_the_question() -> None:
 
     async def main() -> None:
         stage = Stage(machine("busy"), pod("web-1", "busy", cpu="3"))
-        missed = Expectation(
+        missed = ExpectedOutcome(
             pools=frozenset({"default"}),
             leaving=frozenset(),
             planned={("busy", "default/ReplicaSet/gone"): 1},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from karpenter.controllers.disruption import LIMIT, Stopwatch
+from karpenter.controllers.disruption import LIMIT, MethodTimer
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.telemetry.metrics import Metrics, disruption
 from tests.unit.controllers.shell import Shell
@@ -12,7 +12,7 @@ def test_every_reason_is_counted_with_its_own_time() -> None:
     """Those that were tried, each once; what took none because it was not reached is not counted."""
     clock = Shell().clock
     metrics = Metrics(clock=clock)
-    watch = Stopwatch(clock)
+    watch = MethodTimer(clock)
     clock.seconds += 1.0
     watch.lap(EMPTY)
     clock.seconds += 4.0
@@ -36,7 +36,7 @@ def test_a_reason_that_takes_all_its_time_leaves_the_next_its_own() -> None:
     """Time that is up stays up until the next reason; only searches for savings count as timeouts."""
     clock = Shell().clock
     metrics = Metrics(clock=clock)
-    watch = Stopwatch(clock)
+    watch = MethodTimer(clock)
     answers = []
     for reason in (DRIFTED, UNDERUTILIZED):
         answers.append(watch.is_up())

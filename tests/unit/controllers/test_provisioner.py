@@ -15,7 +15,7 @@ from karpenter.controllers.controller import Inline
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.core.effects import Announce, CreateClaim
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import Gone, Put
 from karpenter.kube.errors import Unreachable
@@ -59,7 +59,7 @@ class Stage(Shell):
             clock=self.time,
             metrics=self.metrics,
             options=Options(),
-            policy=Policy(),
+            policy=SchedulingPolicy(),
             window=Window(idle=1.0, longest=10.0),
             deciding=asyncio.Lock(),
         )

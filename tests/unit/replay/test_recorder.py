@@ -11,11 +11,11 @@ from structlog.testing import capture_logs
 
 from karpenter.api.meta import ObjectReference
 from karpenter.controllers.controller import Inline, Recorded
-from karpenter.core.disruption.command import Verdict
-from karpenter.core.disruption.disrupt import Rules, propose
+from karpenter.core.disruption.command import DisruptionDecision
+from karpenter.core.disruption.disrupt import DisruptionSettings, propose
 from karpenter.core.effects import Announce
 from karpenter.core.model.catalog import EMPTY
-from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import Gone, Put, Store
 from karpenter.core.state.view import NodeClass
@@ -41,10 +41,10 @@ def recorder(path: Path, store: Store) -> FlightRecorder:
     return made
 
 
-def question(store: Store, **rules: Any) -> partial[Verdict]:
+def question(store: Store, **rules: Any) -> partial[DisruptionDecision]:
     """Return the question what may go from a cluster."""
     return partial(
-        propose, store.view(), EMPTY, now=NOON, options=Options(), policy=Policy(), rules=Rules(**rules)
+        propose, store.view(), EMPTY, now=NOON, options=Options(), policy=SchedulingPolicy(), rules=DisruptionSettings(**rules)
     )
 
 
@@ -161,7 +161,7 @@ async def test_a_full_disk_ends_the_recording_only(tmp_path: Path) -> None:
     worker = Recorded(Inline(), flight)
     with capture_logs() as logs:
         for _ in range(3):
-            assert await worker.run(question(store)) == Verdict()
+            assert await worker.run(question(store)) == DisruptionDecision()
 
     assert [each["event"] for each in logs] == ["flight_record.ended"]
 
@@ -178,7 +178,7 @@ async def test_a_mistake_of_ours_ends_the_recording_only(
     flight = recorder(path, store)
     monkeypatch.setattr(recording, "given", break_down)
     with capture_logs() as logs:
-        assert await Recorded(Inline(), flight).run(question(store)) == Verdict()
+        assert await Recorded(Inline(), flight).run(question(store)) == DisruptionDecision()
         store.apply(Put(pod("a")))
         flight.done(Announce(about=ObjectReference(kind="Pod", name="a"), reason="Heard", message="heard"))
         flight.close()

@@ -30,18 +30,18 @@ from karpenter.api.nodepool import (
     PoolTemplateSpec,
 )
 from karpenter.api.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
-from karpenter.core.disruption.disrupt import Rules, propose
+from karpenter.core.disruption.disrupt import DisruptionSettings, propose
 from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.view import view_of
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.api.wire import ResourceList
-    from karpenter.core.disruption.command import Verdict
+    from karpenter.core.disruption.command import DisruptionDecision
     from karpenter.core.state.view import ClusterView
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -162,8 +162,8 @@ def cluster(*parts: Resource | list[Resource]) -> ClusterView:
 
 
 def decided(
-    view: ClusterView, *, market: Catalog = MARKET, policy: Policy | None = None, **rules: Any
-) -> Verdict:
+    view: ClusterView, *, market: Catalog = MARKET, policy: SchedulingPolicy | None = None, **rules: Any
+) -> DisruptionDecision:
     """Return what one pass decides about a cluster."""
     more = {name: rules.pop(name) for name in ("nominated", "buffered") if name in rules}
     return propose(
@@ -171,12 +171,12 @@ def decided(
         market,
         now=NOW,
         options=Options(),
-        policy=policy or Policy(),
-        rules=msgspec.structs.replace(Rules(), **rules),
+        policy=policy or SchedulingPolicy(),
+        rules=msgspec.structs.replace(DisruptionSettings(), **rules),
         **more,
     )
 
 
-def held(verdict: Verdict) -> dict[str, str]:
+def held(verdict: DisruptionDecision) -> dict[str, str]:
     """Return what holds each machine that stays."""
     return {kept.node: kept.code for kept in verdict.kept}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from karpenter.core.disruption.churn import Past, Payback, remember, undoes
-from karpenter.core.disruption.disrupt import Rules
+from karpenter.core.disruption.churn import PastCommand, Payback, past_command, undoes
+from karpenter.core.disruption.disrupt import DisruptionSettings
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
 
 SHRINKABLE = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))
@@ -40,8 +40,8 @@ def test_both_machines_are_paid_while_one_starts() -> None:
     assert payback.price(command, []) == 0.5 * command.hourly_after
 
 
-def _undoing() -> Past:
-    return Past(
+def _undoing() -> PastCommand:
+    return PastCommand(
         when=NOW - timedelta(minutes=10),
         removed=frozenset({("small", "zone-1", "on-demand")}),
         added=frozenset({("xlarge", "zone-1", "on-demand")}),
@@ -66,8 +66,8 @@ def test_an_old_command_may_be_undone() -> None:
 def test_what_was_done_is_remembered() -> None:
     """A command that was carried out is recognised when the next one would undo it."""
     (command,) = decided(SHRINKABLE).commands
-    past = remember(command, [], NOW)
+    past = past_command(command, [], NOW)
 
     assert past.added == {("small", "zone-1", "on-demand")}
     assert past.removed == frozenset()
-    assert not undoes(command, [], [past], NOW, within=Rules().no_return)
+    assert not undoes(command, [], [past], NOW, within=DisruptionSettings().no_return)

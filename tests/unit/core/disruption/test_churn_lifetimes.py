@@ -8,36 +8,36 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from karpenter.core.disruption.churn import LASTING, SHORTEST, Payback, expected_lives, grown, saved
+from karpenter.core.disruption.churn import LASTING, SHORTEST, Payback, expected_lifetimes, end_savings, record_savings
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
 
 if TYPE_CHECKING:
-    from karpenter.core.disruption.churn import Lives
+    from karpenter.core.disruption.churn import SavingLifetimes
 
 HOUR = timedelta(hours=1)
 
 
-def _ended(count: int, each: timedelta) -> Lives:
+def _ended(count: int, each: timedelta) -> SavingLifetimes:
     """Return so many savings that lasted equally long, the last of which has just ended."""
-    lives: Lives = ()
+    lives: SavingLifetimes = ()
     for _ in range(count):
-        lives = saved(lives, ["default"], NOW - each)
-    return grown(lives, {"default"}, NOW)
+        lives = record_savings(lives, ["default"], NOW - each)
+    return end_savings(lives, {"default"}, NOW)
 
 
 def test_nothing_is_learned_from_a_few() -> None:
     """Four savings that ended say nothing yet; the fifth does."""
-    assert expected_lives(_ended(4, 12 * HOUR), NOW) == {}
-    assert expected_lives(_ended(5, 12 * HOUR), NOW) == {"default": 12 * HOUR}
+    assert expected_lifetimes(_ended(4, 12 * HOUR), NOW) == {}
+    assert expected_lifetimes(_ended(5, 12 * HOUR), NOW) == {"default": 12 * HOUR}
 
 
 def test_savings_that_last_count_for_as_long_as_they_have_lasted() -> None:
     """Five ended after twelve hours, and two have lasted for fifteen so far: eighteen for each that ended."""
     lives = _ended(5, 12 * HOUR)
     for _ in range(2):
-        lives = saved(lives, ["default"], NOW)
+        lives = record_savings(lives, ["default"], NOW)
 
-    assert expected_lives(lives, NOW + 15 * HOUR) == {"default": 18 * HOUR}
+    assert expected_lifetimes(lives, NOW + 15 * HOUR) == {"default": 18 * HOUR}
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ def test_savings_that_last_count_for_as_long_as_they_have_lasted() -> None:
 )
 def test_what_is_learned_has_limits(each: timedelta, expected: timedelta) -> None:
     """Neither haste nor patience knows no limits."""
-    assert expected_lives(_ended(5, each), NOW) == {"default": expected}
+    assert expected_lifetimes(_ended(5, each), NOW) == {"default": expected}
 
 
 def test_growth_ends_only_savings_of_its_own_pool() -> None:
     """And only once: what has ended stays ended."""
-    lives = saved(saved((), ["a", "b"], NOW), ["a"], NOW + HOUR)
-    lives = grown(grown(lives, {"a"}, NOW + 2 * HOUR), {"a"}, NOW + 9 * HOUR)
+    lives = record_savings(record_savings((), ["a", "b"], NOW), ["a"], NOW + HOUR)
+    lives = end_savings(end_savings(lives, {"a"}, NOW + 2 * HOUR), {"a"}, NOW + 9 * HOUR)
 
     assert [(each.pool, each.lasted(NOW + 9 * HOUR)) for each in lives] == [
         ("a", 2 * HOUR),
@@ -64,7 +64,7 @@ def test_growth_ends_only_savings_of_its_own_pool() -> None:
 
 def test_old_savings_are_forgotten() -> None:
     """What was saved days ago says nothing about today."""
-    lives = saved(saved((), ["a"], NOW), ["b"], NOW + 48 * HOUR)
+    lives = record_savings(record_savings((), ["a"], NOW), ["b"], NOW + 48 * HOUR)
 
     assert [each.pool for each in lives] == ["b"]
 

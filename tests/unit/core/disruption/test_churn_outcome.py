@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from karpenter.core.disruption.candidates import survey
+from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.churn import (
     GRACE,
     PATIENCE,
     Payback,
-    Rest,
-    expectation,
+    RestPeriod,
+    expected_outcome,
     is_due,
-    landed,
-    rested,
+    landed_share,
+    next_rest,
 )
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.state.pdb import Guards
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karpenter.api.pod import Pod
-    from karpenter.core.disruption.churn import Expectation
+    from karpenter.core.disruption.churn import ExpectedOutcome
     from karpenter.core.state.view import ClusterView
 
 MINUTE = timedelta(minutes=1)
@@ -54,7 +54,7 @@ def _cluster(*homes: str, more: Sequence[Pod] = ()) -> ClusterView:
     )
 
 
-def _planned() -> Expectation:
+def _planned() -> ExpectedOutcome:
     """Return what to expect when two pods of node-1 go to node-2, where one of theirs runs already."""
     view = _cluster("node-1", "node-1", "node-2", more=[_bare("lone", "node-1")])
     command = Command(
@@ -62,8 +62,8 @@ def _planned() -> Expectation:
         candidates=("node-1",),
         moves={"default/web-0": "node-2", "default/web-1": "node-2", "default/lone": "node-2"},
     )
-    found = survey(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
-    return expectation(command, [each for each in found if each.name == "node-1"], {}, view, NOW)
+    found = find_candidates(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
+    return expected_outcome(command, [each for each in found if each.name == "node-1"], {}, view, NOW)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def _planned() -> Expectation:
 )
 def test_the_share_that_landed(homes: tuple[str, ...], share: float) -> None:
     """Pods are counted by workload and node, since they come back under other names."""
-    assert landed(_planned(), _cluster(*homes)) == share
+    assert landed_share(_planned(), _cluster(*homes)) == share
 
 
 def test_pods_on_new_machines_are_expected_there() -> None:
@@ -85,13 +85,13 @@ def test_pods_on_new_machines_are_expected_there() -> None:
     view = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))
     (command,) = decided(view).commands
     (new,) = command.replacements
-    found = survey(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
+    found = find_candidates(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
 
-    expected = expectation(command, found, {new.name: "node-9"}, view, NOW)
-    unknown = expectation(command, found, {}, view, NOW)
+    expected = expected_outcome(command, found, {new.name: "node-9"}, view, NOW)
+    unknown = expected_outcome(command, found, {}, view, NOW)
 
     assert expected.planned == {("node-9", "default/ReplicaSet/web"): 1}
-    assert landed(unknown, view) == 1.0
+    assert landed_share(unknown, view) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -114,17 +114,17 @@ def test_when_an_effect_is_judged(later: timedelta, gone: bool, expected: bool) 
     ("rest", "share", "expected"),
     [
         pytest.param(None, 0.5, None, id="half is enough"),
-        pytest.param(Rest(MINUTE, NOW), 1.0, None, id="success ends a rest"),
+        pytest.param(RestPeriod(MINUTE, NOW), 1.0, None, id="success ends a rest"),
         pytest.param(None, 0.4, 5 * MINUTE, id="a first miss costs five minutes"),
-        pytest.param(Rest(5 * MINUTE, NOW), 0.0, 10 * MINUTE, id="the next one twice as long"),
-        pytest.param(Rest(200 * MINUTE, NOW), 0.0, 240 * MINUTE, id="up to four hours"),
+        pytest.param(RestPeriod(5 * MINUTE, NOW), 0.0, 10 * MINUTE, id="the next one twice as long"),
+        pytest.param(RestPeriod(200 * MINUTE, NOW), 0.0, 240 * MINUTE, id="up to four hours"),
     ],
 )
-def test_how_long_a_pool_rests(rest: Rest | None, share: float, expected: timedelta | None) -> None:
+def test_how_long_a_pool_rests(rest: RestPeriod | None, share: float, expected: timedelta | None) -> None:
     """A pool whose pods land elsewhere is left alone, longer each time."""
-    found = rested(rest, share, NOW)
+    found = next_rest(rest, share, NOW)
 
-    assert found == (None if expected is None else Rest(expected, NOW + expected))
+    assert found == (None if expected is None else RestPeriod(expected, NOW + expected))
 
 
 def test_a_resting_pool_is_not_consolidated() -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL
-from karpenter.core.disruption.deprovisioning import lifetime_left, shrink
+from karpenter.core.disruption.deprovisioning import lifetime_left, scale_down
 from karpenter.core.effects import Count, DeleteObject
 from karpenter.core.state.view import view_of
 from tests.unit.core.lifecycle.objects import BORN, NOW, at, claim, complete, node, pod, pool
@@ -44,7 +44,7 @@ def removed(wanted: int, *machines: list[Resource], marked: frozenset[str] = fro
     """Return the claims that go, in order."""
     view = view_of([each for machine in machines for each in machine])
     view = msgspec.structs.replace(view, marked=marked)
-    return [each.name for each in shrink(static(wanted), view, NOW) if isinstance(each, DeleteObject)]
+    return [each.name for each in scale_down(static(wanted), view, NOW) if isinstance(each, DeleteObject)]
 
 
 def static(wanted: int, **parts: Any) -> NodePool:
@@ -110,12 +110,12 @@ def test_what_leaves_anyway_does_not_count() -> None:
 )
 def test_pools_that_do_not_shrink(found: NodePool) -> None:
     """Nothing is removed here from a dynamic pool or one that leaves."""
-    assert shrink(found, view_of(machine("a")), NOW) == ()
+    assert scale_down(found, view_of(machine("a")), NOW) == ()
 
 
 def test_every_removal_is_counted() -> None:
     """A machine that goes is counted with the reason."""
-    (_, count) = shrink(static(0), view_of(machine("a")), NOW)
+    (_, count) = scale_down(static(0), view_of(machine("a")), NOW)
 
     assert isinstance(count, Count)
     assert count.labels["reason"] == "scaledown"

@@ -17,7 +17,7 @@ from karpenter.core.disruption.consolidation import PoolTotals, balance
 from karpenter.core.disruption.cost import eviction_cost, price_of
 from karpenter.core.disruption.disrupt import UNEXPLAINED, expired
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, kind, machine, pod, pool
 
@@ -205,7 +205,7 @@ def test_buffers_take_part_in_simulations() -> None:
         pod("web-0", "node-1", cpu="600m"),
     )
 
-    verdict = decided(view, policy=Policy(buffers=True), buffered=frozenset({"node-2"}))
+    verdict = decided(view, policy=SchedulingPolicy(buffers=True), buffered=frozenset({"node-2"}))
 
     assert verdict.commands == ()
 

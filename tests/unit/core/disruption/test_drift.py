@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import Budget
-from karpenter.core.disruption.events import is_settled
+from karpenter.core.disruption.events import is_lasting
 from tests.unit.core.disruption.clusters import LONG_AGO, cluster, decided, held, machine, pod, pool
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def test_a_look_that_takes_too_long_ends_with_what_is_known() -> None:
     assert verdict.commands == ()
     assert held(verdict) == {"a": "CannotMove", "b": "OutOfTime", "c": "OutOfTime"}
     assert verdict.unreached == {"b", "c"}
-    assert not is_settled(verdict.kept)
+    assert not is_lasting(verdict.kept)
 
 
 def test_who_was_not_reached_is_among_the_next() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from karpenter.api.meta import Condition
-from karpenter.core.disruption.candidates import survey
-from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command, Kept, Verdict
-from karpenter.core.disruption.events import entitle, facts, told, weighed
+from karpenter.core.disruption.candidates import find_candidates
+from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command, KeptNode, DisruptionDecision
+from karpenter.core.disruption.events import entitle, facts, kept_events, score_effects
 from karpenter.core.effects import Announce, Count
 from karpenter.core.state.pdb import Guards
 from karpenter.core.state.statenode import state_nodes
@@ -49,7 +49,7 @@ def test_machines_are_told_what_holds_them(
 ) -> None:
     """Savings and other obstacles have Events of their own; what passes by itself has none."""
     view = cluster(pool(**of_pool), machine("m", **of_machine))
-    effects = told([Kept(node="m", code=code, message="because")], view)
+    effects = kept_events([KeptNode(node="m", code=code, message="because")], view)
 
     found = {(each.reason, each.about.kind) for each in effects if isinstance(each, Announce)}
     assert found == ({(reason, "Node"), (reason, "NodeClaim")} if reason else set())
@@ -74,7 +74,7 @@ def test_savings_of_pools_that_do_not_weigh_them_are_counted_too() -> None:
     view = cluster(pool(), machine("a"), machine("b"), machine("c", pool="gone"))
     saving = Command(reason=UNDERUTILIZED, candidates=("a", "b", "c", "d"))
 
-    (count,) = weighed(Verdict(commands=(saving, Command(reason=EMPTY, candidates=("a",)))), view)
+    (count,) = score_effects(DisruptionDecision(commands=(saving, Command(reason=EMPTY, candidates=("a",)))), view)
 
     assert isinstance(count, Count)
     assert count.labels == {
@@ -88,7 +88,7 @@ def test_the_facts_of_a_command() -> None:
     """The log says what goes and what comes, under names that people know."""
     view = cluster(pool(), machine("a", "xlarge"), pod("web-1", "a"))
     (command,) = decided(view).commands
-    candidates = survey(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
+    candidates = find_candidates(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
 
     assert facts(command, candidates) == {
         "decision": "replace",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from karpenter.core.disruption.command import Reach
+from karpenter.core.disruption.command import SavingsBound
 from tests.unit.core.disruption.clusters import cluster, decided, machine, pod, pool
 
 
-def _reach(*parts: object) -> Reach:
+def _reach(*parts: object) -> SavingsBound:
     found = decided(cluster(*parts), prove=True).reach  # type: ignore[arg-type]
     assert found is not None
     return found
@@ -58,6 +58,6 @@ def test_what_is_there_may_stay() -> None:
 
 def test_without_pods_or_pools_nothing_must_be_paid() -> None:
     """No demand, no bound."""
-    assert _reach(pool(consolidate_after="Never"), machine("node-1"), pod("web-0", "node-1")) == Reach(
+    assert _reach(pool(consolidate_after="Never"), machine("node-1"), pod("web-0", "node-1")) == SavingsBound(
         machines=0, hourly=0.0, least=0.0
     )

@@ -9,15 +9,15 @@ import pytest
 from karpenter.api.labels import INSTANCE_TYPE
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.wire import convert
-from karpenter.core.disruption.validation import Confirmed, confirm
-from karpenter.core.scheduling.build.build import Policy, priced
+from karpenter.core.disruption.validation import ValidCommand, confirm
+from karpenter.core.scheduling.build.build import SchedulingPolicy, overlaid_catalog
 from karpenter.core.scheduling.problem import Options
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, machine, pod, pool
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
 
-OVERLAYS = Policy(overlays=True)
+OVERLAYS = SchedulingPolicy(overlays=True)
 FITTING: list[Resource | list[Resource]] = [pool(), machine("node-1", "small"), pod("web-0", "node-1")]
 
 
@@ -43,13 +43,13 @@ def test_a_machine_that_users_know_to_be_dear_goes() -> None:
     second = confirm(command, view, MARKET, now=NOW, options=Options(), policy=OVERLAYS)
 
     assert command.candidates == ("node-1",)
-    assert isinstance(second, Confirmed)
-    assert not decided(view, policy=Policy()).commands
+    assert isinstance(second, ValidCommand)
+    assert not decided(view, policy=SchedulingPolicy()).commands
 
 
 def test_pools_that_are_not_known_see_what_the_cloud_says() -> None:
     """A type is found for whoever asks; only a known pool has corrections."""
-    known = priced(cluster(*FITTING, overlay("-50%")), MARKET, OVERLAYS)
+    known = overlaid_catalog(cluster(*FITTING, overlay("-50%")), MARKET, OVERLAYS)
     mine, others = known.find("default", "small"), known.find("gone", "small")
 
     assert mine is not None

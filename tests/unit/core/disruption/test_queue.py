@@ -7,19 +7,19 @@ from datetime import timedelta
 import pytest
 
 from karpenter.api.labels import DISRUPTED
-from karpenter.core.disruption.candidates import survey
-from karpenter.core.disruption.command import UNDERUTILIZED, Command, Kept
-from karpenter.core.disruption.events import is_settled, told
+from karpenter.core.disruption.candidates import find_candidates
+from karpenter.core.disruption.command import UNDERUTILIZED, Command, KeptNode
+from karpenter.core.disruption.events import is_lasting, kept_events
 from karpenter.core.disruption.queue import (
-    close,
-    counted,
+    taint_disrupted,
+    count_disrupted,
     describe,
-    is_closed,
-    open_again,
-    patience,
+    is_tainted,
+    untaint,
+    time_limit,
     progress,
-    remove,
-    strays,
+    delete_candidates,
+    tainted_without_command,
 )
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject
 from karpenter.core.model.catalog import Catalog
@@ -37,7 +37,7 @@ CLOSED = StateNode(node=node(spec={"taints": [TAINT]}), claim=complete(Ready="Tr
 
 def test_a_machine_is_closed_and_says_why() -> None:
     """The node is tainted and the claim names the reason; what is closed is not written again."""
-    taint, reason = close(OPEN, "Empty", NOW)
+    taint, reason = taint_disrupted(OPEN, "Empty", NOW)
 
     assert isinstance(taint, Amend)
     assert taint.changes["spec"]["taints"] == [TAINT]
@@ -46,20 +46,20 @@ def test_a_machine_is_closed_and_says_why() -> None:
         (each["type"], each["reason"]) == ("DisruptionReason", "Empty")
         for each in reason.status["conditions"]
     )
-    assert close(CLOSED, "DisruptionReason", NOW) == ()
-    assert close(StateNode(node=node(spec={"taints": [TAINT]})), "Empty", NOW) == ()
-    assert len(close(StateNode(claim=launched()), "Empty", NOW)) == 1
+    assert taint_disrupted(CLOSED, "DisruptionReason", NOW) == ()
+    assert taint_disrupted(StateNode(node=node(spec={"taints": [TAINT]})), "Empty", NOW) == ()
+    assert len(taint_disrupted(StateNode(claim=launched()), "Empty", NOW)) == 1
 
 
 def test_a_machine_is_opened_again() -> None:
     """Taint and reason both go; what is open is not written."""
-    effects = open_again(CLOSED, NOW)
+    effects = untaint(CLOSED, NOW)
 
     assert [type(each) for each in effects] == [Amend, Amend]
-    assert open_again(OPEN, NOW) == ()
-    assert open_again(StateNode(node=node()), NOW) == ()
-    assert is_closed(CLOSED)
-    assert not is_closed(StateNode(claim=launched()))
+    assert untaint(OPEN, NOW) == ()
+    assert untaint(StateNode(node=node()), NOW) == ()
+    assert is_tainted(CLOSED)
+    assert not is_tainted(StateNode(claim=launched()))
 
 
 def test_what_nobody_remembers_having_closed_is_found() -> None:
@@ -68,11 +68,11 @@ def test_what_nobody_remembers_having_closed_is_found() -> None:
     assert CLOSED.claim is not None
     view = view_of([CLOSED.node, CLOSED.claim])
 
-    assert [each.name for each in strays(view, frozenset())] == ["node-1"]
-    assert strays(view, {"claim-1"}) == ()
+    assert [each.name for each in tainted_without_command(view, frozenset())] == ["node-1"]
+    assert tainted_without_command(view, {"claim-1"}) == ()
     reason_only = view_of([node(), CLOSED.claim])
-    assert len(strays(reason_only, frozenset())) == 1
-    assert strays(view_of([node(spec={"taints": [TAINT]})]), frozenset()) == ()
+    assert len(tainted_without_command(reason_only, frozenset())) == 1
+    assert tainted_without_command(view_of([node(spec={"taints": [TAINT]})]), frozenset()) == ()
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_replacements_come_first(claims: tuple[object, ...], minutes: int, expec
 )
 def test_patience_grows_with_the_queue(queued: int, seconds: int) -> None:
     """Many machines may take longer, between ten minutes and an hour."""
-    assert patience(queued) == timedelta(seconds=seconds)
+    assert time_limit(queued) == timedelta(seconds=seconds)
 
 
 def test_machines_that_go_are_told_and_deleted() -> None:
     """Node and claim both learn why."""
-    effects = remove([complete()], [OPEN, StateNode(claim=launched())], "Empty")
+    effects = delete_candidates([complete()], [OPEN, StateNode(claim=launched())], "Empty")
 
     assert [type(each) for each in effects] == [Announce, Announce, Announce, DeleteObject]
 
@@ -124,8 +124,8 @@ def test_machines_that_go_are_told_and_deleted() -> None:
 def test_what_goes_is_counted(reason: str, policy: str) -> None:
     """Claims and their pods are counted by reason; the policy too unless they drifted."""
     view = view_of([pool(), *machine("m")])
-    found = survey(state_nodes(view), view, MARKET, Guards(view), THEN).candidates
-    claims, pods = counted(found, reason)
+    found = find_candidates(state_nodes(view), view, MARKET, Guards(view), THEN).candidates
+    claims, pods = count_disrupted(found, reason)
 
     assert isinstance(claims, Count)
     assert isinstance(pods, Count)
@@ -147,14 +147,14 @@ def test_what_holds_machines_is_told_where_it_belongs() -> None:
     """Savings, other obstacles and budgets are told to nodes and pools; what is of no interest is not."""
     view = view_of([pool(), *machine("m"), *machine("n", pool="other")])
     kept = [
-        Kept(node="m", code="NoSaving", message="nothing cheaper"),
-        Kept(node="m", code="PodDoNotDisrupt", message="a pod"),
-        Kept(node="m", code="Budget", message="none left"),
-        Kept(node="n", code="Budget", message="none left"),
-        Kept(node="m", code="Waiting", message="later"),
-        Kept(node="gone", code="NoSaving", message="nothing"),
+        KeptNode(node="m", code="NoSaving", message="nothing cheaper"),
+        KeptNode(node="m", code="PodDoNotDisrupt", message="a pod"),
+        KeptNode(node="m", code="Budget", message="none left"),
+        KeptNode(node="n", code="Budget", message="none left"),
+        KeptNode(node="m", code="Waiting", message="later"),
+        KeptNode(node="gone", code="NoSaving", message="nothing"),
     ]
-    effects = told(kept, view)
+    effects = kept_events(kept, view)
 
     assert [(each.reason, each.about.kind) for each in effects if isinstance(each, Announce)] == [
         ("Unconsolidatable", "Node"),
@@ -163,13 +163,13 @@ def test_what_holds_machines_is_told_where_it_belongs() -> None:
         ("DisruptionBlocked", "NodeClaim"),
         ("DisruptionBlocked", "NodePool"),
     ]
-    assert not is_settled(kept)
-    assert is_settled(kept[:2])
+    assert not is_lasting(kept)
+    assert is_lasting(kept[:2])
 
 
 def test_a_machine_without_its_node_is_told_once() -> None:
     """Only what is there is told."""
     claim = launched(meta={"name": "c", "labels": {}})
 
-    assert len(told([Kept(node="c", code="NoSaving", message="x")], view_of([claim]))) == 1
+    assert len(kept_events([KeptNode(node="c", code="NoSaving", message="x")], view_of([claim]))) == 1
     assert Catalog(types=()).types_of("any") == ()

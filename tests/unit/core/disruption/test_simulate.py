@@ -17,11 +17,11 @@ from karpenter.api.pod import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from karpenter.core.disruption.candidates import survey
-from karpenter.core.disruption.simulate import Company, Simulator
-from karpenter.core.disruption.sweep import Rooms, least
-from karpenter.core.scheduling.build.build import Policy, assemble
-from karpenter.core.scheduling.problem import Existing, Located, Options
+from karpenter.core.disruption.candidates import find_candidates
+from karpenter.core.disruption.simulate import RunningPods, Simulator
+from karpenter.core.disruption.sweep import FreeResources, least_requests
+from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble
+from karpenter.core.scheduling.problem import ExistingNode, BoundPod, Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.pdb import Guards
 from karpenter.core.state.statenode import state_nodes
@@ -110,7 +110,7 @@ def test_a_question_about_the_part_that_matters_has_the_answer_of_the_whole(
 
 def _simulator(view: ClusterView) -> tuple[Simulator, list[Any]]:
     nodes, guards = state_nodes(view), Guards(view)
-    candidates = survey(nodes, view, MARKET, guards, NOW).candidates
+    candidates = find_candidates(nodes, view, MARKET, guards, NOW).candidates
     simulator = Simulator(
         view,
         MARKET,
@@ -120,7 +120,7 @@ def _simulator(view: ClusterView) -> tuple[Simulator, list[Any]]:
         movable=candidates,
         quiet=frozenset(),
         options=Options(),
-        policy=Policy(),
+        policy=SchedulingPolicy(),
     )
     return simulator, list(candidates)
 
@@ -140,7 +140,7 @@ def _oracle(view: ClusterView, names: frozenset[str]) -> tuple[dict[str, str], l
         nodes=state_nodes(view),
         pods=pods,
         options=Options(packing="greedy", prove=False, reserved="fallback"),
-        policy=Policy(),
+        policy=SchedulingPolicy(),
         moved=frozenset(p.key for p in moving),
         without=names,
     )
@@ -153,47 +153,47 @@ def _oracle(view: ClusterView, names: frozenset[str]) -> tuple[dict[str, str], l
 def test_company_is_found_by_labels_and_by_refusals() -> None:
     """A pod meets those that its selectors pick, and those that refuse it; nobody else."""
     running = [
-        Located(_member("red-1", "n-1", "red", "red", "alone"), "n-1"),
-        Located(_member("green-1", "n-1", "green", "red", "apart"), "n-1"),
-        Located(_member("blue-1", "n-2", "blue", "blue", "apart"), "n-2"),
-        Located(_member("gone-1", "n-2", "red", "red", "alone"), "n-2"),
+        BoundPod(_member("red-1", "n-1", "red", "red", "alone"), "n-1"),
+        BoundPod(_member("green-1", "n-1", "green", "red", "apart"), "n-1"),
+        BoundPod(_member("blue-1", "n-2", "blue", "blue", "apart"), "n-2"),
+        BoundPod(_member("gone-1", "n-2", "red", "red", "alone"), "n-2"),
     ]
     asking = _member("red-2", "", "red", "red", "spread")
 
-    found = Company(running, {}).of([asking], but=frozenset({"default/gone-1"}))
+    found = RunningPods(running, {}).of([asking], but=frozenset({"default/gone-1"}))
 
     assert [each.pod.metadata.name for each in found] == ["red-1", "green-1"]
 
 
 def test_company_that_moved_is_found_where_it_went() -> None:
     """A command that comes before counts: its pods are where they will be."""
-    running = [Located(_member("red-1", "n-1", "red", "red", "alone"), "n-1")]
+    running = [BoundPod(_member("red-1", "n-1", "red", "red", "alone"), "n-1")]
     asking = _member("red-2", "", "red", "red", "spread")
 
-    (found,) = Company(running, {}).of([asking], but=frozenset(), moved={"default/red-1": "n-9"})
+    (found,) = RunningPods(running, {}).of([asking], but=frozenset(), moved={"default/red-1": "n-9"})
 
     assert found.node == "n-9"
 
 
 def test_spreads_by_default_pick_company_too() -> None:
     """A pod that states no spread follows the default one, and so meets whom that picks."""
-    running = [Located(_member("red-1", "n-1", "red", "red", "alone"), "n-1")]
+    running = [BoundPod(_member("red-1", "n-1", "red", "red", "alone"), "n-1")]
     asking = _member("blue-1", "", "blue", "blue", "alone")
     spreads = _company("spread", "red")["topology_spread_constraints"]
 
-    assert Company(running, {}).of([asking], but=frozenset()) == ()
-    assert Company(running, {asking.key: spreads}).of([asking], but=frozenset()) == tuple(running)
+    assert RunningPods(running, {}).of([asking], but=frozenset()) == ()
+    assert RunningPods(running, {asking.key: spreads}).of([asking], but=frozenset()) == tuple(running)
 
 
 def test_a_pod_that_picks_anybody_meets_everybody() -> None:
     """A selector that names no label can mean everyone, and so can a refusal."""
     running = [
-        Located(_member("red-1", "n-1", "red", "red", "alone"), "n-1"),
-        Located(_member("green-1", "n-1", "green", "green", "apart from everyone"), "n-1"),
+        BoundPod(_member("red-1", "n-1", "red", "red", "alone"), "n-1"),
+        BoundPod(_member("green-1", "n-1", "green", "green", "apart from everyone"), "n-1"),
     ]
     picky = _member("blue-1", "", "blue", "blue", "apart from everyone")
     plain = _member("blue-2", "", "blue", "blue", "alone")
-    company = Company(running, {})
+    company = RunningPods(running, {})
 
     assert company.of([picky], but=frozenset({"default/red-1"})) == (running[1],)
     assert company.of([plain], but=frozenset()) == (running[1],)
@@ -207,7 +207,7 @@ def test_only_machines_with_room_for_the_least_are_asked() -> None:
         {"cpu": 5000, "memory": 5, "pods": 1, "gpu": 1},
         {"cpu": 5000, "memory": 5, "pods": 1},
     ]
-    rooms = Rooms([Existing(name=f"n-{n}", labels={}, free=each) for n, each in enumerate(free)])
+    rooms = FreeResources([ExistingNode(name=f"n-{n}", labels={}, free=each) for n, each in enumerate(free)])
 
     assert rooms.with_room({"cpu": 1000}, without=frozenset()) == [2, 3]
     assert rooms.with_room({"cpu": 1000, "gpu": 1}, without=frozenset()) == [2]
@@ -216,5 +216,5 @@ def test_only_machines_with_room_for_the_least_are_asked() -> None:
 
 def test_the_least_of_several_demands() -> None:
     """What some demand leaves out, nobody needs for certain."""
-    assert least([{"cpu": 2, "gpu": 1}, {"cpu": 1}]) == {"cpu": 1}
-    assert least([]) == {}
+    assert least_requests([{"cpu": 2, "gpu": 1}, {"cpu": 1}]) == {"cpu": 1}
+    assert least_requests([]) == {}

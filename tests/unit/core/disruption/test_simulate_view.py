@@ -10,14 +10,14 @@ import pytest
 from karpenter.api.labels import NODES
 from karpenter.api.nodepool import Budget
 from karpenter.api.pod import ContainerPort
-from karpenter.core.disruption.candidates import survey
+from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
-from karpenter.core.disruption.simulate import Company, Simulator, Standing
+from karpenter.core.disruption.simulate import RunningPods, Simulator, SimulatedCluster
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.model.requirements import NOTHING_REQUIRED
-from karpenter.core.scheduling.build.build import Policy
-from karpenter.core.scheduling.dynamicresources.types import Devices
-from karpenter.core.scheduling.problem import Existing, Located, Options, PodVolumes, Pool, Problem
+from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.dynamicresources.types import DynamicResources
+from karpenter.core.scheduling.problem import ExistingNode, BoundPod, Options, PodVolumes, Pool, Problem
 from karpenter.core.state.pdb import Guards
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, kind, machine, pod, pool
@@ -74,13 +74,13 @@ def _with_port(found: Pod) -> Pod:
     return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, containers=(box,)))
 
 
-def _volumed() -> tuple[Standing, Pod]:
+def _volumed() -> tuple[SimulatedCluster, Pod]:
     moved = _with_port(pod("web-0", "node-1", cpu="1"))
     problem = Problem(
         pods=(moved,),
         nodes=(
-            Existing(name="node-1", labels={}, free={"cpu": 100}),
-            Existing(name="node-2", labels={}, free={"cpu": 4000, "memory": 2**30, "pods": 9}),
+            ExistingNode(name="node-1", labels={}, free={"cpu": 100}),
+            ExistingNode(name="node-2", labels={}, free={"cpu": 4000, "memory": 2**30, "pods": 9}),
         ),
         pools=(
             Pool(
@@ -93,11 +93,11 @@ def _volumed() -> tuple[Standing, Pod]:
         ),
         volumes={moved.key: PodVolumes((), {"csi": frozenset({"data"})})},
     )
-    standing = Standing(
+    standing = SimulatedCluster(
         problem=problem,
         moving={moved.key: moved},
         waiting=(),
-        company=Company([Located(moved, "node-1")], {}),
+        company=RunningPods([BoundPod(moved, "node-1")], {}),
     )
     return standing, moved
 
@@ -140,7 +140,7 @@ def test_new_machines_count_against_limits() -> None:
         pytest.param({}, {}, True, id="nobody waits and nothing is scarce"),
         pytest.param({}, {"reservation_id": "cr-1"}, False, id="a reservation is used up"),
         pytest.param({"waiting": (pod("late-0"),)}, {}, False, id="pods wait"),
-        pytest.param({"devices": Devices(needs={})}, {}, False, id="devices are given away"),
+        pytest.param({"devices": DynamicResources(needs={})}, {}, False, id="devices are given away"),
     ],
 )
 def test_when_the_future_can_be_told(
@@ -161,7 +161,7 @@ def test_a_cluster_in_which_pods_wait_is_not_foretold() -> None:
     """While pods wait, a pass has one command at most."""
     view = cluster(pool(), machine("node-1"), pod("web-0", "node-1"), pod("late-0", cpu="1"))
     nodes, guards = state_nodes(view), Guards(view)
-    candidates = survey(nodes, view, MARKET, guards, NOW).candidates
+    candidates = find_candidates(nodes, view, MARKET, guards, NOW).candidates
     simulator = Simulator(
         view,
         MARKET,
@@ -171,7 +171,7 @@ def test_a_cluster_in_which_pods_wait_is_not_foretold() -> None:
         movable=candidates,
         quiet=frozenset(),
         options=Options(),
-        policy=Policy(),
+        policy=SchedulingPolicy(),
     )
 
     assert simulator.after(Command(reason=UNDERUTILIZED, candidates=("node-1",))) is None

@@ -9,7 +9,7 @@ import msgspec
 from karpenter.api.labels import DELETION_COST_SET, DO_NOT_DISRUPT, EMPTYING, POD_DELETION_COST
 from karpenter.api.node import Node, Taint
 from karpenter.core.disruption import steering
-from karpenter.core.disruption.steering import let_be, steer
+from karpenter.core.disruption.steering import unsteer, steer
 from tests.unit.core.disruption.clusters import NOW, cluster, machine, pod, pool
 
 if TYPE_CHECKING:
@@ -160,8 +160,8 @@ def test_machines_are_let_be() -> None:
     """Where steering is off, no machine discourages pods; pods are not touched."""
     view = pool_of_five()
     once = carried_out(view, steer(view, NOW))
-    found = let_be(once)
+    found = unsteer(once)
 
     assert tainted(found) == {"node-1": [], "node-2": []}
     assert costs(found) == {}
-    assert let_be(view) == ()
+    assert unsteer(view) == ()

@@ -18,7 +18,7 @@ from karpenter.api.workloads import (
     RollingUpdate,
     UpdateStrategy,
 )
-from karpenter.core.disruption.surge import PATIENCE, RESTARTED, adds_first, deployment_of, step, surging
+from karpenter.core.disruption.surge import PATIENCE, RESTARTED, adds_first, deployment_of, surge_step, surging_pods
 from karpenter.core.effects import Amend
 from karpenter.core.state.pdb import Guards
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
@@ -67,7 +67,7 @@ def wasteful(*more: Resource, count: int = 1) -> ClusterView:
 
 def keys(view: ClusterView) -> frozenset[str]:
     """Return the pods that would be succeeded before they go."""
-    return surging(view.pods.values(), view, Guards(view), NOW)
+    return surging_pods(view.pods.values(), view, Guards(view), NOW)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_pod_that_leaves_is_not_succeeded() -> None:
         only, metadata=msgspec.structs.replace(only.metadata, deletion_timestamp=NOW)
     )
 
-    assert surging([leaving], view, Guards(view), NOW) == frozenset()
+    assert surging_pods([leaving], view, Guards(view), NOW) == frozenset()
 
 
 def test_a_budget_that_allows_nothing_no_longer_holds_a_machine() -> None:
@@ -148,9 +148,9 @@ def test_deployments_are_asked_once_to_roll_out() -> None:
     view = wasteful(deployment(2), replica_set(), budget(), count=2)
     found = sorted(keys(view))
 
-    first = step(found, "node-1", view, {}, NOW)
-    second = step(found, "node-1", view, first.asked, NOW + MOMENT)
-    after = step(found, "node-1", cluster(), first.asked, NOW + MOMENT)
+    first = surge_step(found, "node-1", view, {}, NOW)
+    second = surge_step(found, "node-1", view, first.asked, NOW + MOMENT)
+    after = surge_step(found, "node-1", cluster(), first.asked, NOW + MOMENT)
 
     (asked,) = first.effects
     assert isinstance(asked, Amend)
@@ -162,7 +162,7 @@ def test_deployments_are_asked_once_to_roll_out() -> None:
 def test_successors_may_not_take_for_ever() -> None:
     """After a while a command is given up."""
     view = wasteful(deployment(), replica_set())
-    begun = step(keys(view), "node-1", view, {}, NOW)
+    begun = surge_step(keys(view), "node-1", view, {}, NOW)
 
-    assert not step(keys(view), "node-1", view, begun.asked, NOW + PATIENCE).late
-    assert step(keys(view), "node-1", view, begun.asked, NOW + PATIENCE + MOMENT).late
+    assert not surge_step(keys(view), "node-1", view, begun.asked, NOW + PATIENCE).late
+    assert surge_step(keys(view), "node-1", view, begun.asked, NOW + PATIENCE + MOMENT).late

@@ -9,10 +9,10 @@ import msgspec
 from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED, Command
-from karpenter.core.disruption.disrupt import Rules, propose
-from karpenter.core.disruption.validation import Confirmed, Rejected, confirm, reconfirm
+from karpenter.core.disruption.disrupt import DisruptionSettings, propose
+from karpenter.core.disruption.validation import ValidCommand, InvalidCommand, confirm, reconfirm
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.view import view_of
 from tests.unit.core.disruption.clusters import MARKET, NOW, kind, machine, pod, pool
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.validation import Second
     from karpenter.core.state.view import ClusterView
 
-OPTIONS, POLICY = Options(), Policy()
+OPTIONS, POLICY = Options(), SchedulingPolicy()
 
 
 def again(command: Command, view: ClusterView, *, market: Catalog = MARKET, **more: Any) -> Second:
@@ -32,14 +32,14 @@ def again(command: Command, view: ClusterView, *, market: Catalog = MARKET, **mo
 
 def why(found: Second) -> str:
     """Return why a command was rejected."""
-    assert isinstance(found, Rejected)
+    assert isinstance(found, InvalidCommand)
     return found.why
 
 
 def first(view: ClusterView) -> Command:
     """Return what would be done about a cluster."""
     (command,) = propose(
-        view, MARKET, now=NOW, options=OPTIONS, policy=POLICY, rules=Rules(strategy="classic")
+        view, MARKET, now=NOW, options=OPTIONS, policy=POLICY, rules=DisruptionSettings(strategy="classic")
     ).commands
     return command
 
@@ -57,7 +57,7 @@ def test_empty_machines_go_if_they_are_still_empty() -> None:
     view = view_of([pool(), *machine("m"), *machine("n"), pod("web-1", "n")])
     found = again(EMPTY_TWO, view)
 
-    assert isinstance(found, Confirmed)
+    assert isinstance(found, ValidCommand)
     assert found.command.candidates == ("m",)
     assert why(again(EMPTY_TWO, view, buffered=frozenset({"m"}))) == "churn"
 
@@ -67,7 +67,7 @@ def test_of_empty_machines_those_go_first_that_were_to_go_first() -> None:
     view = view_of([pool(budgets=(Budget(nodes="1"),)), *machine("m"), *machine("n", "xlarge")])
     found = again(Command(reason=EMPTY, candidates=("n", "m")), view)
 
-    assert isinstance(found, Confirmed)
+    assert isinstance(found, ValidCommand)
     assert found.command.candidates == ("n",)
 
 
@@ -85,7 +85,7 @@ def test_a_saving_holds_while_nothing_changes() -> None:
     view = wasteful()
     found = again(first(view), view)
 
-    assert isinstance(found, Confirmed)
+    assert isinstance(found, ValidCommand)
     assert [each.name for each in found.candidates] == ["m"]
 
 
@@ -118,7 +118,7 @@ def test_drift_asks_only_that_the_machine_may_go() -> None:
     """Drifted machines are exchanged whatever it costs."""
     view = wasteful(consolidate_after="Never")
 
-    assert isinstance(again(Command(reason=DRIFTED, candidates=("m",)), view), Confirmed)
+    assert isinstance(again(Command(reason=DRIFTED, candidates=("m",)), view), ValidCommand)
     assert first(wasteful()).reason == UNDERUTILIZED
 
 
@@ -135,7 +135,7 @@ def split(*more: Resource) -> tuple[Command, ClusterView]:
         *(pod(f"web-{n}", "m", cpu="1500m") for n in range(3)),
     ]
     (command,) = propose(
-        view_of(parts), SPLIT, now=NOW, options=OPTIONS, policy=POLICY, rules=Rules()
+        view_of(parts), SPLIT, now=NOW, options=OPTIONS, policy=POLICY, rules=DisruptionSettings()
     ).commands
     assert len(command.replacements) == 2
     assert len(command.moves) == 1
@@ -145,7 +145,7 @@ def split(*more: Resource) -> tuple[Command, ClusterView]:
 def test_several_replacements_hold_while_the_other_places_are_free() -> None:
     """What is bought was decided; what has to be there still is the room on machines that stay."""
     command, view = split()
-    assert isinstance(again(command, view, market=SPLIT), Confirmed)
+    assert isinstance(again(command, view, market=SPLIT), ValidCommand)
 
     command, view = split(pod("rival-0", "n", cpu="1"))
     assert why(again(command, view, market=SPLIT)) == "scheduling"
@@ -164,14 +164,14 @@ def test_pods_that_were_promised_a_place_do_not_look_for_another() -> None:
     command, view = split(*machine("o", "small"), leaving)
     view = msgspec.structs.replace(view, marked=frozenset({"o"}))
 
-    assert isinstance(again(command, view, market=SPLIT, promised={leaving.key: ""}), Confirmed)
+    assert isinstance(again(command, view, market=SPLIT, promised={leaving.key: ""}), ValidCommand)
     assert why(again(command, view, market=SPLIT, promised={leaving.key: "n"})) == "scheduling"
 
 
 def once_more(command: Command, view: ClusterView, later: ClusterView, **more: Any) -> Second:
     """Look at a command again, and once more when that is over."""
     confirmed = again(command, view)
-    assert isinstance(confirmed, Confirmed)
+    assert isinstance(confirmed, ValidCommand)
     return reconfirm(confirmed, later, MARKET, now=NOW, policy=POLICY, **more)
 
 
@@ -180,7 +180,7 @@ def test_what_comes_to_a_machine_during_the_second_look_counts() -> None:
     view = wasteful()
     command = first(view)
 
-    assert isinstance(once_more(command, view, wasteful()), Confirmed)
+    assert isinstance(once_more(command, view, wasteful()), ValidCommand)
     assert why(once_more(command, view, wasteful(pod("late-1", "m", cpu="100m")))) == "churn"
     kept = pod("web-1", "m", annotations={DO_NOT_DISRUPT: "true"})
     assert why(once_more(command, view, wasteful(kept))) == "churn"
@@ -192,5 +192,5 @@ def test_machines_that_fill_during_the_second_look_stay() -> None:
     view = view_of([pool(), *machine("m"), *machine("n")])
     found = once_more(EMPTY_TWO, view, view_of([pool(), *machine("m"), *machine("n"), pod("web-1", "n")]))
 
-    assert isinstance(found, Confirmed)
+    assert isinstance(found, ValidCommand)
     assert found.command.candidates == ("m",)

@@ -10,9 +10,9 @@ import pytest
 from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.wire import convert
-from karpenter.core.disruption.candidates import survey
+from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
-from karpenter.core.disruption.validation import spared
+from karpenter.core.disruption.validation import kept_at_removal
 from karpenter.core.state.pdb import Guards
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, machine, pod, pool
@@ -26,14 +26,14 @@ KEEP = {DO_NOT_DISRUPT: "true"}
 def stays(reason: str, *arrived: Resource, forbidden: bool = False, **more: Any) -> bool:
     """Whether a machine stays on which something has happened since it was chosen."""
     before = cluster(pool(), machine("m", **more), machine("n", **more))
-    candidates = survey(state_nodes(before), before, MARKET, Guards(before), NOW).candidates
+    candidates = find_candidates(state_nodes(before), before, MARKET, Guards(before), NOW).candidates
     node, *claim = machine("m", **more)
     if forbidden:
         node = msgspec.structs.replace(
             node, metadata=msgspec.structs.replace(node.metadata, annotations=KEEP)
         )
     after = cluster(pool(), [node, *claim], machine("n", **more), *arrived)
-    found = spared(candidates, reason, after, NOW)
+    found = kept_at_removal(candidates, reason, after, NOW)
     assert "n" not in found
     return "m" in found
 
@@ -94,12 +94,12 @@ def test_a_budget_of_pods_that_came_meanwhile(spec: dict[str, Any], expected: bo
 def test_a_pod_whose_successor_starts_first_is_not_evicted() -> None:
     """So no budget of pods counts for it, but its own wish does."""
     view = cluster(pool(), machine("m"), pod("web-1", "m"))
-    chosen = survey(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
+    chosen = find_candidates(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
     surging = [msgspec.structs.replace(each, surging=frozenset({"default/web-1"})) for each in chosen]
     held = cluster(pool(), machine("m"), pod("web-1", "m"), budget(maxUnavailable=0))
     kept = cluster(pool(), machine("m"), pod("web-1", "m", annotations=KEEP))
 
-    assert "m" in spared(chosen, UNDERUTILIZED, held, NOW)
-    assert spared(surging, UNDERUTILIZED, held, NOW) == {}
-    assert "m" in spared(surging, UNDERUTILIZED, kept, NOW)
-    assert spared(chosen, UNDERUTILIZED, cluster(pool()), NOW) == {}
+    assert "m" in kept_at_removal(chosen, UNDERUTILIZED, held, NOW)
+    assert kept_at_removal(surging, UNDERUTILIZED, held, NOW) == {}
+    assert "m" in kept_at_removal(surging, UNDERUTILIZED, kept, NOW)
+    assert kept_at_removal(chosen, UNDERUTILIZED, cluster(pool()), NOW) == {}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from karpenter.api.nodepool import Budget
-from karpenter.core.disruption.command import Verdict, Weight
-from karpenter.core.disruption.events import misread, weighed
+from karpenter.core.disruption.command import DisruptionDecision, MoveScore
+from karpenter.core.disruption.events import unreadable_budgets, score_effects
 from karpenter.core.effects import Announce, Count, Measure
 from tests.unit.core.disruption.clusters import cluster, decided, held, machine, pod, pool
 
 
-def _told(verdict: Verdict, *names: str) -> list[tuple[str, str]]:
+def _told(verdict: DisruptionDecision, *names: str) -> list[tuple[str, str]]:
     view = cluster(pool(), *(machine(name) for name in names))
-    effects = weighed(verdict, view)
+    effects = score_effects(verdict, view)
     return [(each.reason, each.about.kind) for each in effects if isinstance(each, Announce)]
 
 
@@ -51,7 +51,7 @@ def test_a_move_that_is_too_light_is_counted() -> None:
 
     assert held(verdict)["node-1"] == "NotBalanced"
     (weight,) = verdict.outweighed
-    effects = weighed(verdict, view)
+    effects = score_effects(verdict, view)
     labels = {"decision": "rejected", "nodepool": "default", "policy": "Balanced"}
     assert effects == (
         Measure(metric="karpenter_consolidation_score", labels=labels, value=weight.score),
@@ -71,7 +71,7 @@ def test_a_move_of_several_machines_is_told_to_the_pool() -> None:
 
     assert len(verdict.commands[0].candidates) > 1
     assert _told(verdict) == [("ConsolidationApproved", "NodePool")]
-    assert weighed(verdict, cluster())[2:] == ()
+    assert score_effects(verdict, cluster())[2:] == ()
 
 
 def test_the_best_of_what_was_too_light_is_remembered() -> None:
@@ -88,7 +88,7 @@ def test_the_best_of_what_was_too_light_is_remembered() -> None:
     verdict = decided(view)
 
     assert all(weight.score < 0.5 for weight in verdict.outweighed)
-    assert Verdict(outweighed=(Weight(pool="a", score=0.1, saving=0.1, disruption=1.0),)).commands == ()
+    assert DisruptionDecision(outweighed=(MoveScore(pool="a", score=0.1, saving=0.1, disruption=1.0),)).commands == ()
 
 
 def test_budgets_that_cannot_be_read_are_named() -> None:
@@ -96,7 +96,7 @@ def test_budgets_that_cannot_be_read_are_named() -> None:
     bad = Budget(nodes="1", schedule="at noon", duration="1h")
     view = cluster(pool("fine"), pool("held", budgets=(Budget(nodes="10%"), bad)))
 
-    found = misread(view)
+    found = unreadable_budgets(view)
 
     assert list(found) == ["held"]
     assert found["held"].startswith("Nothing is disrupted, because a budget cannot be read: budgets[1]: ")

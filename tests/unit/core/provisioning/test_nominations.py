@@ -9,21 +9,21 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import BUFFER_FAKE_POD, INITIALIZED, NODEPOOL, REGISTERED
-from karpenter.core.provisioning.nominations import CHANCE, Promise, is_coming, keep
+from karpenter.core.provisioning.nominations import BINDING_GRACE, Nomination, is_coming, keep_nominations
 from karpenter.core.state.statenode import state_nodes
 from karpenter.core.state.view import view_of
 from tests.unit.core.lifecycle.objects import BORN, NOW, at, complete, launched, node, pod
 from tests.unit.core.provisioning.test_provisioner_demand import waiting
 
 if TYPE_CHECKING:
-    from karpenter.core.provisioning.nominations import Kept
+    from karpenter.core.provisioning.nominations import NominatedCluster
 
 ASKS: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]}
 ROOM = {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}, "capacity": {"cpu": "2"}}
 OURS = {NODEPOOL: "default", REGISTERED: "true", INITIALIZED: "true"}
 COMING = launched(status=ROOM)
 THERE = node(meta={"labels": OURS}, status=ROOM)
-PROMISE = Promise("claim-1", NOW)
+PROMISE = Nomination("claim-1", NOW)
 
 
 def two() -> list[Any]:
@@ -31,13 +31,13 @@ def two() -> list[Any]:
     return [msgspec.structs.replace(pod(f"web-{n}", spec={"nodeName": "", **ASKS})) for n in range(2)]
 
 
-def kept(*objects: Any, promise: Promise = PROMISE, now: Any = NOW, marked: bool = False) -> Kept:
+def kept(*objects: Any, promise: Nomination = PROMISE, now: Any = NOW, marked: bool = False) -> NominatedCluster:
     """Return what is kept of the promise to two pods."""
     pods = two()
     view = view_of([*objects, *pods])
     if marked:
         view = msgspec.structs.replace(view, marked=frozenset({"claim-1"}))
-    return keep(view, state_nodes(view), pods, {each.key: promise for each in pods}, now)
+    return keep_nominations(view, state_nodes(view), pods, {each.key: promise for each in pods}, now)
 
 
 def test_pods_are_counted_where_they_will_be() -> None:
@@ -59,12 +59,12 @@ def test_pods_are_counted_where_they_will_be() -> None:
         pytest.param(
             [launched(status=ROOM, meta={"deletionTimestamp": at(NOW)})], {}, id="the claim is being deleted"
         ),
-        pytest.param([COMING], {"promise": Promise("other", NOW)}, id="the promise is of another claim"),
+        pytest.param([COMING], {"promise": Nomination("other", NOW)}, id="the promise is of another claim"),
         pytest.param(
             [complete(status=ROOM), THERE, pod("came", spec=ASKS)], {}, id="another pod took the place"
         ),
         pytest.param(
-            [complete(status=ROOM), THERE], {"now": NOW + CHANCE}, id="the machine has been complete for long"
+            [complete(status=ROOM), THERE], {"now": NOW + BINDING_GRACE}, id="the machine has been complete for long"
         ),
     ],
 )
@@ -78,25 +78,25 @@ def test_promises_that_are_over(objects: list[Any], more: dict[str, Any]) -> Non
 
 def test_a_machine_that_was_completed_just_now_keeps_its_promise() -> None:
     """The scheduler of the cluster gets a while to put the pods there."""
-    late = Promise("claim-1", BORN - timedelta(hours=1))
+    late = Nomination("claim-1", BORN - timedelta(hours=1))
     done = complete(status=ROOM)
 
-    assert len(kept(done, THERE, promise=late, now=BORN + CHANCE / 2).pods) == 2
-    assert not kept(done, THERE, promise=late, now=BORN + CHANCE).pods
+    assert len(kept(done, THERE, promise=late, now=BORN + BINDING_GRACE / 2).pods) == 2
+    assert not kept(done, THERE, promise=late, now=BORN + BINDING_GRACE).pods
 
 
 def test_a_claim_that_does_not_say_when_it_was_complete() -> None:
     """Then the time of the promise counts."""
     done = complete(status={**ROOM, "conditions": [{"type": "Initialized", "status": "True"}]})
 
-    assert len(kept(done, THERE, now=NOW + CHANCE / 2).pods) == 2
+    assert len(kept(done, THERE, now=NOW + BINDING_GRACE / 2).pods) == 2
 
 
 def test_room_for_buffers_is_promised_to_nobody() -> None:
     """Pods that only stand for room are looked at every time; so are pods without a promise."""
     stands = pod("stands", meta={"annotations": {BUFFER_FAKE_POD: "true"}}, spec={"nodeName": ""})
     view = view_of([COMING])
-    found = keep(view, state_nodes(view), [stands, waiting()], {stands.key: PROMISE}, NOW)
+    found = keep_nominations(view, state_nodes(view), [stands, waiting()], {stands.key: PROMISE}, NOW)
 
     assert found.view is view
     assert found.pods == frozenset()

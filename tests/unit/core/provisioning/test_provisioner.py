@@ -13,9 +13,9 @@ from karpenter.api.pod import PodTemplate
 from karpenter.api.wire import convert
 from karpenter.core.effects import Announce, Nominate
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.provisioning.nominations import Promise
-from karpenter.core.provisioning.provisioner import NOTHING_TO_DO, over_limit, provision, told
-from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.provisioning.nominations import Nomination
+from karpenter.core.provisioning.provisioner import NOTHING_TO_DO, over_limit, provision, nomination_events
+from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.view import view_of
 from karpenter_local.testing.builders import RESERVATION, instance_type
@@ -23,7 +23,7 @@ from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, complete, launch
 from tests.unit.core.provisioning.test_provisioner_demand import waiting
 
 if TYPE_CHECKING:
-    from karpenter.core.provisioning.provisioner import Decision
+    from karpenter.core.provisioning.provisioner import ProvisioningDecision
 
 MARKET = Catalog(
     types=(instance_type("small", cpu=2), instance_type("large", cpu=8)), well_known=frozenset({RESERVATION})
@@ -35,14 +35,14 @@ ROOM = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}, "capacity": 
 OURS = {REGISTERED: "true", INITIALIZED: "true", NODEPOOL: "default"}
 
 
-def decide(*objects: Any, catalog: Catalog = MARKET, policy: Policy = Policy()) -> Decision:  # noqa: B008  a value
+def decide(*objects: Any, catalog: Catalog = MARKET, policy: SchedulingPolicy = SchedulingPolicy()) -> Decision:  # noqa: B008  a value
     """Return the decision about a cluster."""
     return provision(
         view_of(objects), catalog, now=NOW, options=Options(), policy=policy, promised_until=UNTIL
     )
 
 
-def reasons(decision: Decision) -> list[str]:
+def reasons(decision: ProvisioningDecision) -> list[str]:
     """Return the reasons of what is told."""
     return [each.reason for each in decision.effects if isinstance(each, Announce)]
 
@@ -152,7 +152,7 @@ def test_a_pool_that_wants_too_much_choice_is_told(
         MARKET,
         now=NOW,
         options=Options(min_values=policy),
-        policy=Policy(),
+        policy=SchedulingPolicy(),
         promised_until=UNTIL,
     )
     found = [
@@ -172,8 +172,8 @@ def test_room_for_a_buffer_is_promised_to_nobody() -> None:
     buffer = {"metadata": {"name": "b", "namespace": "default", "uid": "u"}, "spec": spec}
     room = [convert(template, PodTemplate), convert(buffer, CapacityBuffer)]
     existing = node(meta={"labels": OURS}, status=ROOM)
-    placed = decide(pool(), existing, complete(), *room, policy=Policy(buffers=True))
-    unplaced = decide(pool(spec={"limits": {"cpu": "0"}}), *room, policy=Policy(buffers=True))
+    placed = decide(pool(), existing, complete(), *room, policy=SchedulingPolicy(buffers=True))
+    unplaced = decide(pool(spec={"limits": {"cpu": "0"}}), *room, policy=SchedulingPolicy(buffers=True))
 
     assert placed.buffered == {"node-1"}
     assert (placed.buffers, unplaced.buffers) == ({"default/b": True}, {"default/b": False})
@@ -183,7 +183,7 @@ def test_room_for_a_buffer_is_promised_to_nobody() -> None:
 
 def test_pods_of_a_new_claim_are_told_its_name() -> None:
     """Once the claim has a name its pods learn it."""
-    (announced,) = told(complete(), {"default/waits": waiting()})
+    (announced,) = nomination_events(complete(), {"default/waits": waiting()})
 
     assert isinstance(announced, Announce)
     assert announced.message.endswith("nodeclaim/claim-1.")
@@ -203,13 +203,13 @@ def test_pods_keep_the_places_that_they_were_given() -> None:
     machine = launched(status={"allocatable": room, "capacity": room})
     view = view_of([pool(), machine, waiting("first", **ASKS), waiting("second", **ASKS)])
 
-    def decide_with(**promises: Promise) -> Decision:
+    def decide_with(**promises: Nomination) -> Decision:
         return provision(
             view,
             MARKET,
             now=NOW,
             options=Options(),
-            policy=Policy(),
+            policy=SchedulingPolicy(),
             promised_until=UNTIL,
             promises={f"default/{name}": each for name, each in promises.items()},
         )
@@ -218,7 +218,7 @@ def test_pods_keep_the_places_that_they_were_given() -> None:
     assert sorted(free.coming.values()) == ["claim-1"]
     assert len(free.claims) == 1
 
-    held = decide_with(first=Promise("claim-1", NOW))
+    held = decide_with(first=Nomination("claim-1", NOW))
     assert [each.pods for each in held.claims] == [("default/second",)]
     assert held.coming == {}
     assert sum(held.zones.values()) == 2
@@ -228,11 +228,11 @@ def test_pods_keep_the_places_that_they_were_given() -> None:
         MARKET,
         now=NOW,
         options=Options(),
-        policy=Policy(),
+        policy=SchedulingPolicy(),
         promised_until=UNTIL,
-        promises={"default/first": Promise("claim-1", NOW)},
+        promises={"default/first": Nomination("claim-1", NOW)},
     )
     assert (alone.considered, alone.claims, sum(alone.zones.values())) == (0, (), 1)
 
-    both = decide_with(first=Promise("claim-1", NOW), second=Promise("claim-1", NOW))
+    both = decide_with(first=Nomination("claim-1", NOW), second=Nomination("claim-1", NOW))
     assert sorted(both.coming.values()) == ["claim-1"]

@@ -15,7 +15,7 @@ from karpenter.api.labels import (
 )
 from karpenter.core.effects import NOTHING, CreateClaim
 from karpenter.core.model.nodepool_hash import pool_hash
-from karpenter.core.provisioning.static import AT_LIMIT, PERIOD, Census, census, grow, is_static
+from karpenter.core.provisioning.static import AT_LIMIT, PERIOD, ClaimCounts, count_claims, scale_up, is_static
 from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, at, claim, pool
 
 if TYPE_CHECKING:
@@ -43,33 +43,33 @@ def test_census() -> None:
         claim(name="leaves", meta=GONE),
         claim(name="other", meta={"labels": {NODEPOOL: "other"}}),
     ]
-    found = census("default", claims, {"goes", "leaves"})
+    found = count_claims("default", claims, {"goes", "leaves"})
 
-    assert found == Census(active=1, pending=1, deleting=1)
+    assert found == ClaimCounts(active=1, pending=1, deleting=1)
     assert found.all == 3
 
 
 @pytest.mark.parametrize(
     ("found", "there", "created", "again"),
     [
-        pytest.param(static(3), Census(), 3, PERIOD, id="an empty pool gets all"),
-        pytest.param(static(3), Census(active=2), 1, PERIOD, id="one is lacking"),
-        pytest.param(static(3), Census(active=3), 0, PERIOD, id="enough"),
-        pytest.param(static(3), Census(active=4), 0, PERIOD, id="too many"),
-        pytest.param(static(3), Census(active=2, pending=1), 0, PERIOD, id="what is replaced still counts"),
-        pytest.param(static(3), Census(active=2, deleting=1), 1, PERIOD, id="what leaves does not count"),
-        pytest.param(static(3, nodes="3"), Census(active=1, deleting=1), 1, PERIOD, id="but fills the limit"),
-        pytest.param(static(3, nodes="2"), Census(active=2), 0, AT_LIMIT, id="the limit holds"),
-        pytest.param(static(3, nodes="2"), Census(active=2, deleting=3), 0, AT_LIMIT, id="far over it"),
-        pytest.param(static(3, nodes="lots"), Census(), 0, AT_LIMIT, id="a limit that cannot be read"),
-        pytest.param(static(3, Ready="False"), Census(), 0, PERIOD, id="not ready"),
-        pytest.param(static(3, Ready="Unknown"), Census(), 0, PERIOD, id="perhaps ready"),
-        pytest.param(static(0), Census(), 0, PERIOD, id="none are wanted"),
+        pytest.param(static(3), ClaimCounts(), 3, PERIOD, id="an empty pool gets all"),
+        pytest.param(static(3), ClaimCounts(active=2), 1, PERIOD, id="one is lacking"),
+        pytest.param(static(3), ClaimCounts(active=3), 0, PERIOD, id="enough"),
+        pytest.param(static(3), ClaimCounts(active=4), 0, PERIOD, id="too many"),
+        pytest.param(static(3), ClaimCounts(active=2, pending=1), 0, PERIOD, id="what is replaced still counts"),
+        pytest.param(static(3), ClaimCounts(active=2, deleting=1), 1, PERIOD, id="what leaves does not count"),
+        pytest.param(static(3, nodes="3"), ClaimCounts(active=1, deleting=1), 1, PERIOD, id="but fills the limit"),
+        pytest.param(static(3, nodes="2"), ClaimCounts(active=2), 0, AT_LIMIT, id="the limit holds"),
+        pytest.param(static(3, nodes="2"), ClaimCounts(active=2, deleting=3), 0, AT_LIMIT, id="far over it"),
+        pytest.param(static(3, nodes="lots"), ClaimCounts(), 0, AT_LIMIT, id="a limit that cannot be read"),
+        pytest.param(static(3, Ready="False"), ClaimCounts(), 0, PERIOD, id="not ready"),
+        pytest.param(static(3, Ready="Unknown"), ClaimCounts(), 0, PERIOD, id="perhaps ready"),
+        pytest.param(static(0), ClaimCounts(), 0, PERIOD, id="none are wanted"),
     ],
 )
-def test_growth(found: NodePool, there: Census, created: int, again: float) -> None:
+def test_growth(found: NodePool, there: ClaimCounts, created: int, again: float) -> None:
     """A pool gets what it lacks, as far as its limit on nodes lets it."""
-    due = grow(found, there, ALL_LABEL_RULES)
+    due = scale_up(found, there, ALL_LABEL_RULES)
 
     assert (len(due.effects), due.again) == (created, again)
 
@@ -83,14 +83,14 @@ def test_growth(found: NodePool, there: Census, created: int, again: float) -> N
 )
 def test_pools_that_do_not_grow(found: NodePool) -> None:
     """Nothing is launched for a dynamic pool or one that leaves."""
-    assert grow(found, Census(), ALL_LABEL_RULES) is NOTHING
+    assert scale_up(found, ClaimCounts(), ALL_LABEL_RULES) is NOTHING
 
 
 def test_a_pool_that_cannot_be_read_does_not_grow() -> None:
     """Its validation says what is wrong with it."""
     broken = static(template={"spec": {"expireAfter": "soon"}})
 
-    assert grow(broken, Census(), ALL_LABEL_RULES).effects == ()
+    assert scale_up(broken, ClaimCounts(), ALL_LABEL_RULES).effects == ()
 
 
 def test_the_claim() -> None:
@@ -112,7 +112,7 @@ def test_the_claim() -> None:
             },
         },
     )
-    (effect,) = grow(found, Census(), ALL_LABEL_RULES).effects
+    (effect,) = scale_up(found, ClaimCounts(), ALL_LABEL_RULES).effects
     assert isinstance(effect, CreateClaim)
     made = effect.claim
 

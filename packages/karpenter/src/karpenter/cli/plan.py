@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.nodepool import NodePool
     from karpenter.cli.output import Output
-    from karpenter.cli.planning.input import Live
+    from karpenter.cli.planning.input import LiveCluster
     from karpenter.core.model.catalog import Catalog
     from karpenter.operator.options import Settings
 
@@ -108,7 +108,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
     sys.exit(1 if strict and decision.plan.refusals else 0)
 
 
-def _live(paths: tuple[str, ...], kubeconfig: str, context: str) -> Live | None:
+def _live(paths: tuple[str, ...], kubeconfig: str, context: str) -> LiveCluster | None:
     if kubeconfig or context:
         # Whoever plans offline does not pay for loading a client.
         from karpenter.cli.planning.input import read_cluster  # noqa: PLC0415

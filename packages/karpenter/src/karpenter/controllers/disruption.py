@@ -19,12 +19,27 @@ import msgspec
 import structlog
 
 from karpenter.api.labels import NODEPOOL
-from karpenter.core.disruption.churn import expected_lives, grown, is_due, landed, remember, rested, saved
+from karpenter.core.disruption.churn import (
+    expected_lifetimes,
+    end_savings,
+    is_due,
+    landed_share,
+    past_command,
+    next_rest,
+    record_savings,
+)
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.core.disruption.disrupt import UNEXPLAINED, next_moment, propose
-from karpenter.core.disruption.events import entitle, is_settled, is_weighed, misread, told, weighed
-from karpenter.core.disruption.queue import open_again, strays
-from karpenter.core.disruption.validation import WAIT, Confirmed, confirm, reconfirm
+from karpenter.core.disruption.events import (
+    entitle,
+    is_lasting,
+    is_weighed,
+    unreadable_budgets,
+    kept_events,
+    score_effects,
+)
+from karpenter.core.disruption.queue import untaint, tainted_without_command
+from karpenter.core.disruption.validation import WAIT, ValidCommand, confirm, reconfirm
 from karpenter.core.events import budget_blocked, consolidation_candidate, consolidation_rejected, listing
 from karpenter.core.state.statenode import state_nodes
 from karpenter.core.state.view import machinery
@@ -39,17 +54,17 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.controllers.controller import Worker
-    from karpenter.controllers.disruption_queue import Commands
+    from karpenter.controllers.disruption_queue import DisruptionQueue
     from karpenter.controllers.perform import Performer
-    from karpenter.controllers.provider import Catalogs
+    from karpenter.controllers.provider import PoolCatalogs
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.churn import Lives, Past, Rest
-    from karpenter.core.disruption.command import Command, Verdict
-    from karpenter.core.disruption.disrupt import Rules
+    from karpenter.core.disruption.churn import SavingLifetimes, PastCommand, RestPeriod
+    from karpenter.core.disruption.command import Command, DisruptionDecision
+    from karpenter.core.disruption.disrupt import DisruptionSettings
     from karpenter.core.disruption.events import Title
     from karpenter.core.disruption.validation import Second
     from karpenter.core.effects import Announce
-    from karpenter.core.scheduling.build.build import Policy
+    from karpenter.core.scheduling.build.build import SchedulingPolicy
     from karpenter.core.scheduling.problem import Options
     from karpenter.core.state.cluster import Store
     from karpenter.telemetry.metrics import Metrics
@@ -61,7 +76,7 @@ LIMIT: Final = 60.0
 _TYPES: Final = {EMPTY: "empty", DRIFTED: "", UNDERUTILIZED: "multi"}
 
 
-class Stopwatch:
+class MethodTimer:
     """Times one look; asked and told by whoever looks, in whatever thread."""
 
     def __init__(self, clock: Clock) -> None:
@@ -116,14 +131,14 @@ class Disruption:
         *,
         store: Store,
         performer: Performer,
-        catalogs: Catalogs,
-        commands: Commands,
+        catalogs: PoolCatalogs,
+        commands: DisruptionQueue,
         worker: Worker,
         clock: Clock,
         metrics: Metrics,
         options: Options,
-        policy: Policy,
-        rules: Rules,
+        policy: SchedulingPolicy,
+        rules: DisruptionSettings,
         buffered: Callable[[], frozenset[str]],
         deciding: asyncio.Lock,
     ) -> None:
@@ -139,10 +154,10 @@ class Disruption:
         self._rules = rules
         self._buffered = buffered
         self._deciding = deciding
-        self._past: tuple[Past, ...] = ()
-        self._lives: Lives = ()
+        self._past: tuple[PastCommand, ...] = ()
+        self._lives: SavingLifetimes = ()
         self._claims: frozenset[str] | None = None
-        self._rests: dict[str, Rest] = {}
+        self._rests: dict[str, RestPeriod] = {}
         self._overdue: frozenset[str] = frozenset()
         self._misread: dict[str, str] = {}
         self._explained: dict[str, datetime] = {}
@@ -170,11 +185,11 @@ class Disruption:
         view = self._store.view()
         news = [each for each in verdict.kept if each.message != UNEXPLAINED]
         self._explained |= {each.node: self._clock.now() for each in news if is_weighed(each)}
-        await self._performer.perform((*told(news, view), *weighed(verdict, view)))
+        await self._performer.perform((*kept_events(news, view), *score_effects(verdict, view)))
         started = await self._follow_up(verdict.commands)
         if started:
             return 0.0
-        if not verdict.commands and not verdict.unreached and is_settled(verdict.kept):
+        if not verdict.commands and not verdict.unreached and is_lasting(verdict.kept):
             now = self._clock.now()
             self._fruitless, latest = lull, now + RELOOK
             self._until = min(next_moment(self._store.view(), now) or latest, latest)
@@ -208,7 +223,7 @@ class Disruption:
     async def _tell_of_budgets(self) -> None:
         """Say which pools are held by a budget that cannot be read, once for each problem."""
         view = self._store.view()
-        found = misread(view)
+        found = unreadable_budgets(view)
         for name, problem in found.items():
             if self._misread.get(name) != problem:
                 log.warning("nodepool.budget_misread", nodepool=name, because=problem)
@@ -222,9 +237,9 @@ class Disruption:
         view, now = self._store.view(), self._clock.now()
         for expected in [each for each in self._commands.over if is_due(each, view, now)]:
             self._commands.over.remove(expected)
-            share = landed(expected, view)
+            share = landed_share(expected, view)
             for pool in sorted(expected.pools):
-                rest = rested(self._rests.pop(pool, None), share, now)
+                rest = next_rest(self._rests.pop(pool, None), share, now)
                 if rest is not None:
                     self._rests[pool] = rest
                     log.warning(
@@ -242,7 +257,7 @@ class Disruption:
         if self._claims is not None:
             new = claims - self._claims - self._commands.launched
             pools = {view.claims[name].metadata.labels.get(NODEPOOL, "") for name in new}
-            self._lives = grown(self._lives, pools, self._clock.now())
+            self._lives = end_savings(self._lives, pools, self._clock.now())
         self._claims = claims
         self._commands.launched.intersection_update(claims)
 
@@ -259,24 +274,24 @@ class Disruption:
         machines = (*machinery(view), frozenset(self._commands.claims))
         if machines == self._without_strays:
             return
-        found = strays(view, self._commands.claims)
+        found = tainted_without_command(view, self._commands.claims)
         self._without_strays = () if found else machines
         for node in found:
             log.info("node.opened", node=node.name, because="no command that closed it is known")
             try:
-                await self._performer.perform(open_again(node, self._clock.now()))
+                await self._performer.perform(untaint(node, self._clock.now()))
             except Conflict:
                 continue  # it changed meanwhile; the next look sees how
 
-    async def _propose(self) -> Verdict:
+    async def _propose(self) -> DisruptionDecision:
         async with self._deciding:
             catalog = await self._catalogs.of(self._store.view().pools.values())
-            view, now, watch = self._store.view(), self._clock.now(), Stopwatch(self._clock)
+            view, now, watch = self._store.view(), self._clock.now(), MethodTimer(self._clock)
             rules = msgspec.structs.replace(
                 self._rules,
                 past=self._past,
                 payback=self._rules.payback.learned(
-                    self._commands.start_ups, expected_lives(self._lives, now)
+                    self._commands.start_ups, expected_lifetimes(self._lives, now)
                 ),
                 resting=self._resting(now),
                 overdue=self._overdue,
@@ -320,7 +335,7 @@ class Disruption:
         command, text = title.command, title.text
         async with self._deciding:
             second = await self._confirm(command)
-            if not isinstance(second, Confirmed):
+            if not isinstance(second, ValidCommand):
                 await self._tell(title, partial(consolidation_rejected, why=second.why))
                 log.info("disruption.rejected", command=text, why=second.why, because=second.message)
                 self._metrics[disruption.FAILED_VALIDATIONS].add(
@@ -353,7 +368,7 @@ class Disruption:
             )
         )
         latest, now = self._store.view(), self._clock.now()
-        if latest is view or not isinstance(second, Confirmed):
+        if latest is view or not isinstance(second, ValidCommand):
             return second
         nominated, buffered = self._store.nominated(now), self._buffered()
         return await self._worker.run(
@@ -372,9 +387,9 @@ class Disruption:
 
     def _remember(self, command: Command, candidates: tuple[Candidate, ...], now: datetime) -> None:
         recent = [each for each in self._past if now - each.when < self._rules.no_return]
-        self._past = (*recent, remember(command, candidates, now))
+        self._past = (*recent, past_command(command, candidates, now))
         if command.reason == UNDERUTILIZED:
-            self._lives = saved(self._lives, {each.pool.name for each in candidates}, now)
+            self._lives = record_savings(self._lives, {each.pool.name for each in candidates}, now)
         decision, reason = command.decision, command.reason.lower()
         labels = {"decision": decision, "reason": reason, "consolidation_type": command.kind}
         self._metrics[disruption.DECISIONS].add(**labels)

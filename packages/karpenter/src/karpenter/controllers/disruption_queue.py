@@ -19,12 +19,19 @@ import msgspec
 import structlog
 
 from karpenter.core.disruption.candidates import Candidate
-from karpenter.core.disruption.churn import expectation
+from karpenter.core.disruption.churn import expected_outcome
 from karpenter.core.disruption.command import Command
 from karpenter.core.disruption.events import facts
-from karpenter.core.disruption.queue import close, counted, open_again, patience, progress, remove
-from karpenter.core.disruption.surge import step
-from karpenter.core.disruption.validation import spared
+from karpenter.core.disruption.queue import (
+    taint_disrupted,
+    count_disrupted,
+    untaint,
+    time_limit,
+    progress,
+    delete_candidates,
+)
+from karpenter.core.disruption.surge import surge_step
+from karpenter.core.disruption.validation import kept_at_removal
 from karpenter.core.effects import Nominate
 from karpenter.core.events import disruption_launching, disruption_waiting, nominated
 from karpenter.core.provisioning.provisioner import create
@@ -39,7 +46,7 @@ if TYPE_CHECKING:
     from karpenter.api.labels import LabelRules
     from karpenter.base.clock import Clock
     from karpenter.controllers.perform import Performer
-    from karpenter.core.disruption.churn import Expectation
+    from karpenter.core.disruption.churn import ExpectedOutcome
     from karpenter.core.effects import Effect
     from karpenter.core.state.cluster import Store
     from karpenter.core.state.statenode import StateNode
@@ -51,7 +58,7 @@ PERIOD: Final = 1.0
 _REMEMBERED: Final = 25
 
 
-class Begun(msgspec.Struct, kw_only=True):
+class CommandInProgress(msgspec.Struct, kw_only=True):
     """A command under way."""
 
     command: Command
@@ -70,7 +77,7 @@ class Begun(msgspec.Struct, kw_only=True):
         return tuple(each.claim.name for each in self.candidates)
 
 
-class Commands:
+class DisruptionQueue:
     """Carries out commands, each to its end."""
 
     name = "disruption.queue"
@@ -91,7 +98,7 @@ class Commands:
         self._metrics = metrics
         self._rules = rules
         self._promise = promise
-        self.under_way: list[Begun] = []
+        self.under_way: list[CommandInProgress] = []
         self._busy = asyncio.Event()
         self.start_ups: deque[timedelta] = deque(maxlen=_REMEMBERED)
         """How long replacements took to be complete, lately."""
@@ -99,7 +106,7 @@ class Commands:
         self.launched: set[str] = set()
         """Every claim that was launched for a command and may still be there."""
 
-        self.over: list[Expectation] = []
+        self.over: list[ExpectedOutcome] = []
         """Commands that are over and whose effect is yet to be seen."""
 
     @property
@@ -136,7 +143,7 @@ class Commands:
             # What was closed is opened again by the next look, as after a restart.
             log.warning("disruption.given_up", command=text, because=str(error))
             return False
-        begun = Begun(
+        begun = CommandInProgress(
             command=command,
             text=text,
             candidates=tuple(closed),
@@ -170,7 +177,7 @@ class Commands:
         if node is None:
             return False
         try:
-            await self._performer.perform(close(node, reason, self._clock.now()))
+            await self._performer.perform(taint_disrupted(node, reason, self._clock.now()))
         except KubeError as error:
             log.warning("node.not_closed", node=candidate.name, error=str(error))
             return False
@@ -201,7 +208,7 @@ class Commands:
                 effects.append(nominated(pod, node=name))
         return effects
 
-    async def _advance(self, begun: Begun) -> None:
+    async def _advance(self, begun: CommandInProgress) -> None:
         claims = [self._store.claim(name) for name in begun.replacements]
         match progress(claims, started=begun.started, now=self._clock.now(), queued=self._queued):
             case "waiting":
@@ -218,11 +225,11 @@ class Commands:
             case "late":
                 await self._undo(begun, "its replacements took too long")
 
-    async def _is_succeeded(self, begun: Begun) -> bool:
+    async def _is_succeeded(self, begun: CommandInProgress) -> bool:
         """Let successors start where that comes first; say whether the machines may go now."""
         waits = False
         for each in begun.candidates if any(each.surging for each in begun.candidates) else ():
-            due = step(each.surging, each.name, self._store.view(), begun.asked, self._clock.now())
+            due = surge_step(each.surging, each.name, self._store.view(), begun.asked, self._clock.now())
             if due.late:
                 await self._undo(begun, f"successors of the pods of node {each.name} took too long")
                 return False
@@ -230,30 +237,30 @@ class Commands:
             begun.asked, waits = due.asked, waits or due.waits
         return not waits
 
-    async def _finish(self, begun: Begun) -> None:
+    async def _finish(self, begun: CommandInProgress) -> None:
         reason = begun.command.reason
         left = [claim for name in begun.claims if (claim := self._store.claim(name)) is not None]
         nodes = [node for each in begun.candidates if (node := self._node(each.name)) is not None]
-        await self._performer.perform(remove(left, nodes, reason))
+        await self._performer.perform(delete_candidates(left, nodes, reason))
         self.under_way.remove(begun)
         now = self._clock.now()
         if begun.replacements:
             self.start_ups.append(now - begun.started)
         self.over.append(
-            expectation(begun.command, begun.candidates, self._nodes_of(begun), self._store.view(), now)
+            expected_outcome(begun.command, begun.candidates, self._nodes_of(begun), self._store.view(), now)
         )
-        await self._performer.perform(counted(begun.candidates, reason))
+        await self._performer.perform(count_disrupted(begun.candidates, reason))
         log.info("disruption.finished", command=begun.text)
 
-    async def _spare(self, begun: Begun) -> None:
+    async def _spare(self, begun: CommandInProgress) -> None:
         """Open machines again that must not go any more, and leave them out of their command."""
-        stays = spared(begun.candidates, begun.command.reason, self._store.view(), self._clock.now())
+        stays = kept_at_removal(begun.candidates, begun.command.reason, self._store.view(), self._clock.now())
         for each in [each for each in begun.candidates if each.name in stays]:
             log.info("node.spared", node=each.name, command=begun.text, because=stays[each.name])
             begun.candidates = tuple(other for other in begun.candidates if other is not each)
             await self._open(each)
 
-    async def _undo(self, begun: Begun, why: str) -> None:
+    async def _undo(self, begun: CommandInProgress, why: str) -> None:
         self._end_early(begun, why)
         try:
             for each in begun.candidates:
@@ -261,13 +268,13 @@ class Commands:
         finally:
             self._store.unmark(begun.claims)
 
-    async def _give_up_late(self, begun: Begun) -> None:
+    async def _give_up_late(self, begun: CommandInProgress) -> None:
         """Undo a command that has failed for so long that its machines had better be of use again."""
-        if begun in self.under_way and self._clock.now() - begun.started > patience(self._queued):
+        if begun in self.under_way and self._clock.now() - begun.started > time_limit(self._queued):
             with suppress(KubeError):  # what stays closed is opened by the next look at all machines
                 await self._undo(begun, "its machines could not be removed in time")
 
-    def _end_early(self, begun: Begun, why: str) -> None:
+    def _end_early(self, begun: CommandInProgress, why: str) -> None:
         log.warning("disruption.undone", command=begun.text, because=why)
         self.under_way.remove(begun)
         self._metrics[disruption.QUEUE_FAILURES].add(
@@ -282,11 +289,11 @@ class Commands:
         stays = msgspec.structs.replace(node, marked=False) if node is not None else None
         try:
             if stays is not None and not stays.is_leaving:
-                await self._performer.perform(open_again(stays, self._clock.now()))
+                await self._performer.perform(untaint(stays, self._clock.now()))
         finally:
             self._store.unmark([candidate.claim.name])
 
-    def _nodes_of(self, begun: Begun) -> dict[str, str]:
+    def _nodes_of(self, begun: CommandInProgress) -> dict[str, str]:
         """Return the node of each new machine, by the name that the command gave it."""
         claims = [self._store.claim(name) for name in begun.replacements]
         return {

@@ -34,7 +34,7 @@ from karpenter.core.effects import (
     Launch,
     Measure,
     Nominate,
-    Outcome,
+    RegistrationOutcome,
     Terminate,
 )
 from karpenter.core.lifecycle.launch import Failure, launched, not_launched
@@ -75,7 +75,7 @@ class Departures(Protocol):
 class Outcomes(Protocol):
     """News of machines that became nodes, or did not."""
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: RegistrationOutcome) -> None:
         """Remember one."""
         ...
 
@@ -160,7 +160,7 @@ class Performer:
                 self._count(effect)
             case Measure():
                 self._measure(effect)
-            case Outcome():
+            case RegistrationOutcome():
                 self._outcomes.add(effect)
             case _:
                 assert_never(effect)

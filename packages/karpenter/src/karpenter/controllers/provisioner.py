@@ -22,9 +22,15 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.base.batcher import Batcher
 from karpenter.core.events import listing
-from karpenter.core.provisioning.nominations import Promise
-from karpenter.core.provisioning.provisioner import Told, is_provisionable, over_limit, provision, told
-from karpenter.core.scheduling.build.build import usage
+from karpenter.core.provisioning.nominations import Nomination
+from karpenter.core.provisioning.provisioner import (
+    Told,
+    is_provisionable,
+    over_limit,
+    provision,
+    nomination_events,
+)
+from karpenter.core.scheduling.build.build import pool_usage
 from karpenter.core.scheduling.build.virtualpods import is_virtual
 from karpenter.core.state.cluster import Put
 from karpenter.core.state.statenode import state_nodes
@@ -40,10 +46,10 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.controllers.controller import Worker
     from karpenter.controllers.perform import Performer
-    from karpenter.controllers.provider import Catalogs
+    from karpenter.controllers.provider import PoolCatalogs
     from karpenter.core.effects import CreateClaim
-    from karpenter.core.provisioning.provisioner import Decision
-    from karpenter.core.scheduling.build.build import Policy
+    from karpenter.core.provisioning.provisioner import ProvisioningDecision
+    from karpenter.core.scheduling.build.build import SchedulingPolicy
     from karpenter.core.scheduling.problem import Options
     from karpenter.core.state.cluster import Event, Store
     from karpenter.core.state.view import ClusterView, NodeClass
@@ -76,12 +82,12 @@ class Provisioner:
         *,
         store: Store,
         performer: Performer,
-        catalogs: Catalogs,
+        catalogs: PoolCatalogs,
         worker: Worker,
         clock: Clock,
         metrics: Metrics,
         options: Options,
-        policy: Policy,
+        policy: SchedulingPolicy,
         window: Window,
         deciding: asyncio.Lock,
     ) -> None:
@@ -106,11 +112,11 @@ class Provisioner:
         self.search: Search | None = None
         """The search for places that is under way."""
 
-        self._promises: dict[str, Promise] = {}
+        self._promises: dict[str, Nomination] = {}
         self._hindrances = Told()
-        self._listeners: list[Callable[[Decision], None]] = []
+        self._listeners: list[Callable[[ProvisioningDecision], None]] = []
 
-    def subscribe(self, listener: Callable[[Decision], None]) -> None:
+    def subscribe(self, listener: Callable[[ProvisioningDecision], None]) -> None:
         """Tell `listener` of every decision, before it is carried out."""
         self._listeners.append(listener)
 
@@ -193,7 +199,7 @@ class Provisioner:
         self.buffered = decision.buffered
         for listener in self._listeners:
             listener(decision)
-        self._promises |= {key: Promise(claim, now) for key, claim in decision.coming.items()}
+        self._promises |= {key: Nomination(claim, now) for key, claim in decision.coming.items()}
         await self._performer.perform(decision.effects)
         await asyncio.gather(*(self._create(each) for each in decision.claims))
 
@@ -212,7 +218,7 @@ class Provisioner:
         if pool is None or pool.metadata.deletion_timestamp is not None:
             log.info("nodeclaim.not_created", nodepool=name, because="the pool is gone")
             return
-        if problem := over_limit(pool, usage(state_nodes(view)).get(name, {})):
+        if problem := over_limit(pool, pool_usage(state_nodes(view)).get(name, {})):
             log.info("nodeclaim.not_created", nodepool=name, because=problem)
             return
         pods = {key: pod for key in effect.pods if (pod := view.pods.get(key)) is not None}
@@ -221,11 +227,11 @@ class Provisioner:
         except KubeError as error:
             log.warning("nodeclaim.not_created", nodepool=name, because=str(error))
             return
-        made = Promise(claim.name, self._clock.now())
+        made = Nomination(claim.name, self._clock.now())
         self._promises |= {key: made for key, pod in pods.items() if not is_virtual(pod)}
-        await self._performer.perform(told(claim, pods))
+        await self._performer.perform(nomination_events(claim, pods))
 
-    def _measure(self, decision: Decision, seconds: float) -> None:
+    def _measure(self, decision: ProvisioningDecision, seconds: float) -> None:
         metrics, refused = self._metrics, len(decision.plan.refusals)
         metrics[scheduler.SCHEDULING_DURATION].observe(seconds, controller=self.name)
         metrics[scheduler.IGNORED_PODS].set(float(decision.ignored))

@@ -16,9 +16,9 @@ import structlog
 from karpenter.api.labels import NODEPOOL
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
-from karpenter.core.disruption.deprovisioning import shrink
+from karpenter.core.disruption.deprovisioning import scale_down
 from karpenter.core.effects import CreateClaim
-from karpenter.core.provisioning.static import PERIOD, census, grow, is_static
+from karpenter.core.provisioning.static import PERIOD, count_claims, scale_up, is_static
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +74,7 @@ class StaticProvisioning(_StaticPools):
 
     async def _bring(self, pool: NodePool) -> float | None:
         view = self._store.view()
-        due = grow(pool, census(pool.name, view.claims.values(), view.marked), self._rules)
+        due = scale_up(pool, count_claims(pool.name, view.claims.values(), view.marked), self._rules)
         creating = [each for each in due.effects if isinstance(each, CreateClaim)]
         if creating:
             log.info("nodepool.grows", nodepool=pool.name, by=len(creating), to=pool.spec.replicas)
@@ -97,7 +97,7 @@ class StaticDeprovisioning(_StaticPools):
         self._clock = clock
 
     async def _bring(self, pool: NodePool) -> float | None:
-        effects = shrink(pool, self._store.view(), self._clock.now())
+        effects = scale_down(pool, self._store.view(), self._clock.now())
         if effects:
             log.info("nodepool.shrinks", nodepool=pool.name, to=pool.spec.replicas)
         await self._performer.perform(effects)

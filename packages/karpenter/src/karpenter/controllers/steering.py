@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from karpenter.core.disruption.steering import let_be, steer
+from karpenter.core.disruption.steering import unsteer, steer
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Steering:
         if not self._store.synced:
             return UNSYNCED
         view = self._store.view()
-        for effect in steer(view, self._clock.now()) if self._on else let_be(view):
+        for effect in steer(view, self._clock.now()) if self._on else unsteer(view):
             try:
                 await self._performer.perform([effect])
             except (Conflict, NotFound):

@@ -139,7 +139,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="ef
     because: str = ""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
+class RegistrationOutcome(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
     """Remember whether a machine of a pool became a node, for the pool's registration health."""
 
     pool: str
@@ -161,7 +161,7 @@ Effect: TypeAlias = (
     | Announce
     | Count
     | Measure
-    | Outcome
+    | RegistrationOutcome
 )
 
 

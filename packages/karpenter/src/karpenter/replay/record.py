@@ -49,7 +49,7 @@ FORMAT: Final = 1
 """Rises when a record of today could not be read any more."""
 
 
-class Begun(msgspec.Struct, frozen=True, kw_only=True, tag="begun", tag_field="line"):
+class RecordBegun(msgspec.Struct, frozen=True, kw_only=True, tag="begun", tag_field="line"):
     """A record begins."""
 
     format: int = FORMAT
@@ -135,7 +135,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done", tag_field="lin
     because: str
 
 
-Line: TypeAlias = Begun | Seen | Lost | Classified | Unclassified | Sold | Asked | Answered | Done
+Line: TypeAlias = RecordBegun | Seen | Lost | Classified | Unclassified | Sold | Asked | Answered | Done
 
 DECODER: Final = msgspec.json.Decoder(Line)
 

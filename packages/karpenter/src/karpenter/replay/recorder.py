@@ -17,9 +17,9 @@ import structlog
 
 from karpenter import __version__
 from karpenter.core.disruption.disrupt import propose
-from karpenter.core.effects import Announce, Count, Measure, Nominate, Outcome
+from karpenter.core.effects import Announce, Count, Measure, Nominate, RegistrationOutcome
 from karpenter.core.state.cluster import Put
-from karpenter.replay.record import Answered, Asked, Begun, CatalogWriter, Done, line_of
+from karpenter.replay.record import Answered, Asked, RecordBegun, CatalogWriter, Done, line_of
 from karpenter.replay.replay import QUESTIONS, Origin, given, outcome_of, view_and_catalog
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger(__name__)
 
 _FIELDS_FIRST = ("node_classes", "pools", "claims", "nodes")
-_SILENT = (Count, Measure, Nominate, Outcome)
+_SILENT = (Count, Measure, Nominate, RegistrationOutcome)
 """Effects that nobody outside can see."""
 
 _encode = msgspec.json.Encoder().encode
@@ -165,7 +165,7 @@ class FlightRecorder:
         self._file = self._path.open("wb")
         self._size = 0
         self._catalogs = CatalogWriter()
-        self._write(Begun(version=__version__, at=self._clock.now(), serves=self._serves))
+        self._write(RecordBegun(version=__version__, at=self._clock.now(), serves=self._serves))
         for event in _all_of(self._store.view()):
             self._write(line_of(event))
         self._least = self._size

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 
 from karpenter.api.wire import explain
-from karpenter.core.disruption.command import Verdict
-from karpenter.core.disruption.disrupt import Rules, propose
-from karpenter.core.disruption.validation import Confirmed, confirm
-from karpenter.core.provisioning.nominations import Promise
-from karpenter.core.provisioning.provisioner import Decision, provision
-from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.disruption.command import DisruptionDecision
+from karpenter.core.disruption.disrupt import DisruptionSettings, propose
+from karpenter.core.disruption.validation import ValidCommand, confirm
+from karpenter.core.provisioning.nominations import Nomination
+from karpenter.core.provisioning.provisioner import ProvisioningDecision, provision
+from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import Store
 from karpenter.replay.record import (
@@ -36,7 +36,7 @@ from karpenter.replay.record import (
     KINDS,
     Answered,
     Asked,
-    Begun,
+    RecordBegun,
     CatalogReader,
     Done,
     Lost,
@@ -63,10 +63,10 @@ QUESTIONS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each for each in (provision, propose, confirm)
 }
 
-_STRUCTS: Final = {"options": Options, "policy": Policy, "rules": Rules}
+_STRUCTS: Final = {"options": Options, "policy": SchedulingPolicy, "rules": DisruptionSettings}
 _SETS: Final = ("nominated", "buffered")
 _OTHERS: Final[dict[str, Any]] = {
-    "promises": dict[str, Promise],
+    "promises": dict[str, Nomination],
     "promised": dict[str, str],
     "surge": bool,
     "fullest_first": bool,
@@ -149,16 +149,16 @@ def watched(call: partial[Any], note: Callable[[], None]) -> partial[Any]:
 def outcome_of(result: Any) -> Outcome:
     """Return what came out, as plain data in which the same always looks the same."""
     match result:
-        case Decision():
+        case ProvisioningDecision():
             found: Any = _decision(result)
-        case Verdict():
+        case DisruptionDecision():
             found = {"commands": [_command(each) for each in result.commands], "kept": result.kept}
         case _:
             found = _second(result)
     return msgspec.json.decode(msgspec.json.encode(found))
 
 
-def _decision(decision: Decision) -> dict[str, Any]:
+def _decision(decision: ProvisioningDecision) -> dict[str, Any]:
     plan = decision.plan
     return {
         "claims": decision.claims,
@@ -195,7 +195,7 @@ def _node(node: NewNode) -> dict[str, Any]:
 
 
 def _second(second: Second) -> dict[str, Any]:
-    if isinstance(second, Confirmed):
+    if isinstance(second, ValidCommand):
         return {
             "confirmed": _command(second.command),
             "candidates": [each.name for each in second.candidates],
@@ -297,7 +297,7 @@ class Replay:
 
     def _read(self, line: Line, number: int) -> Iterator[Replayed]:
         match line:
-            case Begun():
+            case RecordBegun():
                 self._begin(line, number)
             case _ if self._store is None:
                 raise Unreadable(number, "a record begins with what it is, and this does not")
@@ -327,7 +327,7 @@ class Replay:
                 return f"nobody knows the kind {kind}"
         return ""
 
-    def _begin(self, line: Begun, number: int) -> None:
+    def _begin(self, line: RecordBegun, number: int) -> None:
         if line.format != FORMAT:
             raise Unreadable(number, f"a record of format {line.format}; this version reads {FORMAT}")
         self.version = line.version

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from karpenter.api.node import Taint
-    from karpenter.core.disruption.command import Verdict
-    from karpenter.core.model.requirement import Term
+    from karpenter.core.disruption.command import DisruptionDecision
+    from karpenter.core.model.requirement import RequirementTerm
     from karpenter.core.scheduling.problem import NewNode, Plan, Purchase, Refusal
 
 _DIGITS = 10
@@ -46,7 +46,7 @@ def why_data(plan: Plan, names: Mapping[str, str]) -> dict[str, Any]:
     return {"why": {names.get(pod, pod): reason for pod, reason in sorted(plan.because.items())}}
 
 
-def verdict_data(verdict: Verdict, names: Mapping[str, str]) -> dict[str, Any]:
+def verdict_data(verdict: DisruptionDecision, names: Mapping[str, str]) -> dict[str, Any]:
     """Return what disruption decides as plain data."""
     return {
         "commands": [
@@ -83,7 +83,7 @@ def new_node_data(node: NewNode, names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _term(term: Term) -> dict[str, Any]:
+def _term(term: RequirementTerm) -> dict[str, Any]:
     found: dict[str, Any] = {"key": term.key, "operator": term.operator}
     if term.values:
         found["values"] = list(term.values)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from karpenter.api.labels import BUFFER_NAME, BUFFER_NAMESPACE
-from karpenter.core.disruption.command import Verdict
+from karpenter.core.disruption.command import DisruptionDecision
 from karpenter.core.disruption.disrupt import expired, propose
-from karpenter.core.scheduling.build.build import Intake, take_in
+from karpenter.core.scheduling.build.build import BuiltProblem, build_problem
 from karpenter.core.scheduling.build.virtualpods import is_virtual
 from karpenter.core.scheduling.problem import Plan
 from karpenter.core.scheduling.solve import solve
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
     from karpenter.operator.options import Settings
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class PlanDecision(msgspec.Struct, frozen=True, kw_only=True):
     """A plan, and what is needed to show it."""
 
     plan: Plan
-    intake: Intake
+    intake: BuiltProblem
     names: dict[str, str] = {}
     """Names of pods that only stand for room."""
 
-    verdict: Verdict | None = None
+    verdict: DisruptionDecision | None = None
     """What disruption would do, if that was asked."""
 
 
 def decide(
     view: ClusterView, catalog: Catalog, settings: Settings, now: datetime, *, disruption: bool = False
-) -> Decision:
+) -> PlanDecision:
     """Return what the operator would do with a cluster at one moment."""
     options, policy = options_of(settings), policy_of(settings)
     aged: list[Command] = []
     if disruption:
         aged = expired(view, catalog, now)
         view = _leaving(view, {name for command in aged for name in command.candidates}, now)
-    intake = take_in(view, catalog, now=now, options=options, policy=policy)
+    intake = build_problem(view, catalog, now=now, options=options, policy=policy)
     plan = solve(intake.problem)
     names = {}
     for pod in intake.problem.pods:
@@ -67,12 +67,12 @@ def decide(
             buffered=frozenset(plan.placed),
         )
         gone = {name for command in aged for name in command.candidates}
-        verdict = Verdict(
+        verdict = DisruptionDecision(
             commands=(*aged, *verdict.commands),
             kept=tuple(k for k in verdict.kept if k.node not in gone),
             reach=verdict.reach,
         )
-    return Decision(plan=whole, intake=intake, names=names, verdict=verdict)
+    return PlanDecision(plan=whole, intake=intake, names=names, verdict=verdict)
 
 
 def _leaving(view: ClusterView, names: set[str], now: datetime) -> ClusterView:

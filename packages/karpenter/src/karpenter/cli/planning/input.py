@@ -89,7 +89,7 @@ _NODE_CLASS: Final = "NodeClass"
 _WRITTEN_BY_USERS: Final = frozenset({"NodePool", "NodeOverlay", "CapacityBuffer"})
 
 
-class Input(msgspec.Struct, frozen=True, kw_only=True):
+class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     """What was read, what is wrong with it, and what was left out."""
 
     view: ClusterView
@@ -97,7 +97,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     skipped: tuple[str, ...] = ()
 
 
-def read_input(paths: Sequence[str], live: Live | None = None) -> Input:
+def read_input(paths: Sequence[str], live: LiveCluster | None = None) -> PlanInput:
     """
     Return the cluster that files, folders or standard input (``-``) describe.
 
@@ -118,7 +118,7 @@ def read_input(paths: Sequence[str], live: Live | None = None) -> Input:
     classes = (*(live.classes if live is not None else ()), *reader.classes)
     view = view_of([*there, *changed, *_as_stored(fresh)], classes)
     skipped = (*(live.skipped if live is not None else ()), *reader.skipped)
-    return Input(view=view, problems=tuple(reader.problems), skipped=skipped)
+    return PlanInput(view=view, problems=tuple(reader.problems), skipped=skipped)
 
 
 class _Reader:
@@ -198,7 +198,7 @@ def _node_class(document: Document) -> NodeClass | None:
 _CLASSES = (EC2NodeClass, KWOKNodeClass)
 
 
-class Live(msgspec.Struct, frozen=True, kw_only=True):
+class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
     """What a cluster holds, and what of it could not be read."""
 
     objects: tuple[Any, ...] = ()
@@ -206,7 +206,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     skipped: tuple[str, ...] = ()
 
 
-def read_cluster(*, kubeconfig: str, context: str) -> Live:
+def read_cluster(*, kubeconfig: str, context: str) -> LiveCluster:
     """
     Return what the cluster of a kubeconfig's context holds.
 
@@ -221,7 +221,7 @@ def read_cluster(*, kubeconfig: str, context: str) -> Live:
         raise Refused(str(error)) from error
 
 
-async def _read(kubeconfig: str, context: str) -> Live:
+async def _read(kubeconfig: str, context: str) -> LiveCluster:
     cluster = await find_cluster(
         environ=os.environ, clock=SystemClock(), kubeconfig=kubeconfig, context=context
     )
@@ -239,7 +239,7 @@ async def _read(kubeconfig: str, context: str) -> Live:
         else:
             objects += items
     skipped = tuple(problem for _, problems in found for problem in problems)
-    return Live(objects=tuple(objects), classes=tuple(classes), skipped=skipped)
+    return LiveCluster(objects=tuple(objects), classes=tuple(classes), skipped=skipped)
 
 
 async def _listed(client: Client, kind: Kind) -> tuple[tuple[Any, ...], list[str]]:

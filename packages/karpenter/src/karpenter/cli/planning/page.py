@@ -20,8 +20,8 @@ from karpenter.core.model.resources import CPU, MEMORY
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karpenter.cli.planning.decision import Decision
-    from karpenter.core.disruption.command import Verdict
+    from karpenter.cli.planning.decision import PlanDecision
+    from karpenter.core.disruption.command import DisruptionDecision
     from karpenter.core.scheduling.problem import NewNode, Plan
 
 HOURS_A_MONTH: Final = 730
@@ -39,7 +39,7 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _SHOWN: Final = 4
 
 
-def show(decision: Decision, console: Console | None = None, *, why: bool = False) -> None:
+def show(decision: PlanDecision, console: Console | None = None, *, why: bool = False) -> None:
     """Print a plan as text, with a reason for the place of every pod if `why`."""
     console = console or _console()
     plan = decision.plan
@@ -193,7 +193,7 @@ def _summary(plan: Plan) -> Text:
     return text
 
 
-def show_disruption(verdict: Verdict, console: Console) -> None:
+def show_disruption(verdict: DisruptionDecision, console: Console) -> None:
     """Print what would go, what takes its place, and what holds the rest."""
     if verdict.commands:
         console.print(_commands(verdict))
@@ -220,7 +220,7 @@ def show_disruption(verdict: Verdict, console: Console) -> None:
         )
 
 
-def _commands(verdict: Verdict) -> Table:
+def _commands(verdict: DisruptionDecision) -> Table:
     table = Table(title="Machines that would go", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("why", no_wrap=True)
     table.add_column("nodes", overflow="fold")
@@ -243,7 +243,7 @@ def _commands(verdict: Verdict) -> Table:
     return table
 
 
-def _kept(verdict: Verdict) -> Table:
+def _kept(verdict: DisruptionDecision) -> Table:
     table = Table(title="Machines that stay", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("node", no_wrap=True)
     table.add_column("$/month", justify="right", no_wrap=True)

@@ -49,7 +49,7 @@ class WindowError(ValueError):
     """The window cannot be meant; the message is one sentence that says why."""
 
 
-class Window(msgspec.Struct, frozen=True):
+class BudgetWindow(msgspec.Struct, frozen=True):
     """Times that come again and again, and how long each lasts."""
 
     schedule: Schedule
@@ -69,7 +69,7 @@ class Window(msgspec.Struct, frozen=True):
         return f"{render_duration(self.duration)} from {self.schedule}"
 
 
-def parse_window(schedule: object, duration: object) -> Window:
+def parse_window(schedule: object, duration: object) -> BudgetWindow:
     """
     Return the window of a schedule and a duration.
 
@@ -86,7 +86,7 @@ def parse_window(schedule: object, duration: object) -> Window:
         raise WindowError(str(error)) from None
     if lasts < timedelta():
         raise WindowError(f"duration {render_duration(lasts)} is negative: expected zero or more")
-    return Window(opens, lasts)
+    return BudgetWindow(opens, lasts)
 
 
 _NODES: Final = re.compile(r"(?P<percent>100|[0-9]{1,2})%|(?P<count>[0-9]{1,18})")
@@ -104,7 +104,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     reasons: frozenset[str] = frozenset()
     """Empty means every reason."""
 
-    window: Window | None = None
+    window: BudgetWindow | None = None
     """None means always."""
 
     problem: str = ""
@@ -179,7 +179,7 @@ def parse_budget(budget: wire.Budget) -> Budget:
     )
 
 
-def _parse_window(budget: wire.Budget) -> Window | None:
+def _parse_window(budget: wire.Budget) -> BudgetWindow | None:
     if budget.schedule is None and budget.duration is None:
         return None
     try:
@@ -194,7 +194,7 @@ class Headroom:
     def __init__(self, nodes: Iterable[StateNode], view: ClusterView, reason: str, now: datetime) -> None:
         self.reason = reason
         nodes = tuple(nodes)
-        size, leaving = strength(nodes)
+        size, leaving = budget_usage(nodes)
         self._going = Counter(node.pool for node in nodes if node.is_leaving)
         self._replaced = Counter(node.pool for node in nodes if node.is_being_replaced)
         self._left: dict[str, int] = {}
@@ -241,7 +241,7 @@ class Headroom:
         return f"the disruption budget of NodePool {pool} ({budget}) allows no more for {self.reason}"
 
 
-def strength(nodes: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, int]]:
+def budget_usage(nodes: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, int]]:
     """Return how many machines each pool has, and how many of them use up its budgets already."""
     size: dict[str, int] = {}
     leaving: dict[str, int] = {}

@@ -16,16 +16,16 @@ import msgspec
 from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
-from karpenter.core.disruption.command import Kept
+from karpenter.core.disruption.command import KeptNode
 from karpenter.core.disruption.cost import moving_cost, price_of
-from karpenter.core.disruption.surge import surging as surging_pods
+from karpenter.core.disruption.surge import surging_pods
 from karpenter.core.lifecycle.disruption_conditions import (
     consolidate_after,
     drift_reason,
     is_consolidatable,
     quiet_until,
 )
-from karpenter.core.scheduling.build.pods import can_move
+from karpenter.core.scheduling.build.pods import is_currently_reschedulable
 from karpenter.core.state.pod import is_active, protection, runs_again
 from karpenter.core.state.statenode import StateNode
 
@@ -83,17 +83,17 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return (self.price or 0.0) / self.cost
 
 
-class Survey(msgspec.Struct, frozen=True, kw_only=True):
+class CandidateSurvey(msgspec.Struct, frozen=True, kw_only=True):
     """Every managed machine: those that could go, and those that are held."""
 
     candidates: tuple[Candidate, ...]
     eventual: tuple[Candidate, ...]
     """Machines that only drift may take, because pods hold them against everything else."""
 
-    held: Mapping[str, Kept]
+    held: Mapping[str, KeptNode]
 
 
-def survey(
+def find_candidates(
     nodes: Iterable[StateNode],
     view: ClusterView,
     catalog: Catalog,
@@ -102,7 +102,7 @@ def survey(
     *,
     nominated: frozenset[str] = frozenset(),
     surge: bool = False,
-) -> Survey:
+) -> CandidateSurvey:
     """
     Return what could go now.
 
@@ -120,13 +120,13 @@ def survey(
         if found is None or obstacle is not None or pods is not None:
             code, message = obstacle or pods or ("NodePoolNotFound", "its NodePool does not exist")
             price = price_of(node, catalog)
-            held[node.name] = Kept(node=node.name, code=code, message=message, hourly=price or 0.0)
+            held[node.name] = KeptNode(node=node.name, code=code, message=message, hourly=price or 0.0)
             has_grace = node.claim is not None and node.claim.spec.termination_grace_period is not None
             if found is not None and obstacle is None and has_grace:
                 eventual.append(found)
         else:
             candidates.append(found)
-    return Survey(candidates=tuple(candidates), eventual=tuple(eventual), held=held)
+    return CandidateSurvey(candidates=tuple(candidates), eventual=tuple(eventual), held=held)
 
 
 def _candidate(
@@ -147,7 +147,9 @@ def _candidate(
         pool=pool,
         price=price_of(node, catalog),
         pods=pods,
-        movable=tuple(pod for pod in pods if pod.key in surging or can_move(pod, guards, now)),
+        movable=tuple(
+            pod for pod in pods if pod.key in surging or is_currently_reschedulable(pod, guards, now)
+        ),
         surging=surging,
         cost=moving_cost(pods),
         drift=drift_reason(node.claim, pool, catalog, now),

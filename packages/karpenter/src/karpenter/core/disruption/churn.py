@@ -62,7 +62,7 @@ _ENOUGH: Final = 5
 _MEMORY: Final = timedelta(days=2)
 
 
-class Life(msgspec.Struct, frozen=True, kw_only=True):
+class SavingLifetime(msgspec.Struct, frozen=True, kw_only=True):
     """A saving in a pool, from when it was made until the pool grew again."""
 
     pool: str
@@ -75,16 +75,16 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
         return (self.until or now) - self.since
 
 
-Lives = tuple[Life, ...]
+SavingLifetimes = tuple[SavingLifetime, ...]
 
 
-def saved(lives: Lives, pools: Iterable[str], now: datetime) -> Lives:
+def record_savings(lives: SavingLifetimes, pools: Iterable[str], now: datetime) -> SavingLifetimes:
     """Return what is known once something was saved in some pools."""
     recent = (each for each in lives if now - each.since < _MEMORY)
-    return (*recent, *(Life(pool=pool, since=now) for pool in sorted(set(pools))))
+    return (*recent, *(SavingLifetime(pool=pool, since=now) for pool in sorted(set(pools))))
 
 
-def grown(lives: Lives, pools: AbstractSet[str], now: datetime) -> Lives:
+def end_savings(lives: SavingLifetimes, pools: AbstractSet[str], now: datetime) -> SavingLifetimes:
     """Return what is known once some pools have bought machines for pods that wait."""
     return tuple(
         msgspec.structs.replace(each, until=now) if each.until is None and each.pool in pools else each
@@ -92,7 +92,7 @@ def grown(lives: Lives, pools: AbstractSet[str], now: datetime) -> Lives:
     )
 
 
-def expected_lives(lives: Lives, now: datetime) -> dict[str, timedelta]:
+def expected_lifetimes(lives: SavingLifetimes, now: datetime) -> dict[str, timedelta]:
     """Return how long a saving is expected to last, by pool, where that has been learned."""
     found = {}
     for pool in sorted({each.pool for each in lives}):
@@ -107,7 +107,7 @@ def expected_lives(lives: Lives, now: datetime) -> dict[str, timedelta]:
 _HOUR: Final = timedelta(hours=1)
 
 
-class Share(NamedTuple):
+class PaybackShare(NamedTuple):
     """What must be saved per pod for a short while, where the average price of a pod is 1."""
 
     given_up: float
@@ -117,8 +117,8 @@ class Share(NamedTuple):
     """Where others are bought instead."""
 
 
-USUAL: Final = Share(given_up=0.7, exchanged=0.5)
-PATIENT: Final = Share(given_up=1.4, exchanged=0.7)
+USUAL: Final = PaybackShare(given_up=0.7, exchanged=0.5)
+PATIENT: Final = PaybackShare(given_up=1.4, exchanged=0.7)
 """Where machines empty by themselves, and waiting costs little."""
 
 Machines = frozenset[tuple[str, str, str]]
@@ -162,7 +162,7 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
         return self._eviction(candidate, min(self._share)) / (self.within / _HOUR) if self.within else 0.0
 
     @property
-    def _share(self) -> Share:
+    def _share(self) -> PaybackShare:
         return PATIENT if self.steered else USUAL
 
     def _eviction(self, candidate: Candidate, share: float) -> float:
@@ -178,7 +178,7 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
         return command.saving * (self.within / _HOUR) >= self.price(command, candidates)
 
 
-class Past(msgspec.Struct, frozen=True, kw_only=True):
+class PastCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command that was carried out."""
 
     when: datetime
@@ -187,9 +187,9 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     workloads: frozenset[str]
 
 
-def remember(command: Command, candidates: Sequence[Candidate], now: datetime) -> Past:
+def past_command(command: Command, candidates: Sequence[Candidate], now: datetime) -> PastCommand:
     """Return what is worth remembering of a command."""
-    return Past(
+    return PastCommand(
         when=now, removed=_removed(candidates), added=_added(command), workloads=_workloads(candidates)
     )
 
@@ -197,7 +197,7 @@ def remember(command: Command, candidates: Sequence[Candidate], now: datetime) -
 def undoes(
     command: Command,
     candidates: Sequence[Candidate],
-    past: Iterable[Past],
+    past: Iterable[PastCommand],
     now: datetime,
     *,
     within: timedelta,
@@ -252,7 +252,7 @@ Landing = tuple[str, str]
 """A node and a workload."""
 
 
-class Expectation(msgspec.Struct, frozen=True, kw_only=True):
+class ExpectedOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Where the pods of a command should be when it is over."""
 
     pools: frozenset[str]
@@ -266,20 +266,20 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime
 
 
-class Rest(msgspec.Struct, frozen=True):
+class RestPeriod(msgspec.Struct, frozen=True):
     """How long a pool is left alone, and until when."""
 
     length: timedelta
     until: datetime
 
 
-def expectation(
+def expected_outcome(
     command: Command,
     candidates: Sequence[Candidate],
     replacements: Mapping[str, str],
     view: ClusterView,
     now: datetime,
-) -> Expectation:
+) -> ExpectedOutcome:
     """Return what to expect of a command; `replacements` names the node of each new machine."""
     homes = dict(command.moves)
     for new in command.replacements:
@@ -291,7 +291,7 @@ def expectation(
         if homes.get(pod.key) and workload(pod)
     )
     there = _counted(view)
-    return Expectation(
+    return ExpectedOutcome(
         pools=frozenset(each.pool.name for each in candidates),
         leaving=frozenset(each.claim.name for each in candidates),
         planned={landing: count + there[landing] for landing, count in arriving.items()},
@@ -300,14 +300,14 @@ def expectation(
     )
 
 
-def is_due(expected: Expectation, view: ClusterView, now: datetime) -> bool:
+def is_due(expected: ExpectedOutcome, view: ClusterView, now: datetime) -> bool:
     """Whether it can be judged by now where the pods of a command went."""
     if now - expected.since > PATIENCE:
         return True
     return now - expected.since > GRACE and expected.leaving.isdisjoint(view.claims)
 
 
-def landed(expected: Expectation, view: ClusterView) -> float:
+def landed_share(expected: ExpectedOutcome, view: ClusterView) -> float:
     """Return the share of pods that are where they were meant to be; 1 when none was meant to be anywhere."""
     if not expected.moved:
         return 1.0
@@ -316,12 +316,12 @@ def landed(expected: Expectation, view: ClusterView) -> float:
     return max(0.0, 1 - missing / expected.moved)
 
 
-def rested(rest: Rest | None, share: float, now: datetime) -> Rest | None:
+def next_rest(rest: RestPeriod | None, share: float, now: datetime) -> RestPeriod | None:
     """Return how long a pool rests after a command of which such a share of pods landed as planned."""
     if share >= ENOUGH:
         return None
     length = _FIRST if rest is None else min(2 * rest.length, _LONGEST)
-    return Rest(length, now + length)
+    return RestPeriod(length, now + length)
 
 
 def workload(pod: Pod) -> str:

@@ -18,7 +18,7 @@ UNDERUTILIZED = "Underutilized"
 EXPIRED = "Expired"
 
 
-class Weight(msgspec.Struct, frozen=True, kw_only=True):
+class MoveScore(msgspec.Struct, frozen=True, kw_only=True):
     """What a move saves a pool that weighs savings against moves, in relation to what it disturbs."""
 
     pool: str
@@ -42,7 +42,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     hourly_before: float = 0.0
     hourly_after: float = 0.0
     pods_moved: int = 0
-    weights: tuple[Weight, ...] = ()
+    weights: tuple[MoveScore, ...] = ()
     """How the command was weighed, for each pool that asks for that."""
 
     @property
@@ -63,7 +63,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         return self.hourly_before - self.hourly_after
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class KeptNode(msgspec.Struct, frozen=True, kw_only=True):
     """A machine that stays, and what holds it."""
 
     node: str
@@ -73,7 +73,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """What the machine costs per hour; 0 when that is not known."""
 
 
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
+class SavingsBound(msgspec.Struct, frozen=True, kw_only=True):
     """How far savings could go at the very most."""
 
     machines: int
@@ -86,15 +86,15 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """What no plan for their pods can cost less than; it may be out of reach."""
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class DisruptionDecision(msgspec.Struct, frozen=True, kw_only=True):
     """What one pass decides."""
 
     commands: tuple[Command, ...] = ()
-    kept: tuple[Kept, ...] = ()
-    outweighed: tuple[Weight, ...] = ()
+    kept: tuple[KeptNode, ...] = ()
+    outweighed: tuple[MoveScore, ...] = ()
     """Of pools that weigh savings against moves, the best move that was too light."""
 
-    reach: Reach | None = None
+    reach: SavingsBound | None = None
     """How far savings could go, where that was asked."""
 
     unreached: frozenset[str] = frozenset()

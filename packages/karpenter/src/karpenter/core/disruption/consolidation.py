@@ -15,13 +15,13 @@ import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT
 from karpenter.core.disruption import prices
-from karpenter.core.disruption.command import UNDERUTILIZED, Command, Weight
+from karpenter.core.disruption.command import UNDERUTILIZED, Command, MoveScore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.simulate import Outcome, Simulator
+    from karpenter.core.disruption.simulate import SimulationResult, Simulator
     from karpenter.core.scheduling.problem import NewNode
 
 SPOT_CHOICE: Final = 15
@@ -34,20 +34,20 @@ BALANCED: Final = 0.5
 """A move must save at least this share of the pool's cost per share of its disruption."""
 
 
-class Refused(msgspec.Struct, frozen=True):
+class RefusedMove(msgspec.Struct, frozen=True):
     """Why a set of candidates stays."""
 
     code: str
     message: str
 
 
-_TOO_FEW_TYPES: Final = Refused(
+_TOO_FEW_TYPES: Final = RefusedMove(
     "NoSaving", "too few cheaper instance types are left for minValues of the pool"
 )
-_SPOT_CLOSED: Final = Refused(
+_SPOT_CLOSED: Final = RefusedMove(
     "SpotToSpotDisabled", "replacing spot by spot needs the gate SpotToSpotConsolidation"
 )
-_AS_GOOD: Final = Refused("NoSaving", "the cheapest replacement is one of the machines that would go")
+_AS_GOOD: Final = RefusedMove("NoSaving", "the cheapest replacement is one of the machines that would go")
 
 
 class PoolTotals(msgspec.Struct, frozen=True):
@@ -72,10 +72,10 @@ class Consolidation:
         self._totals = totals
         self._spot_to_spot = spot_to_spot
         self._most = most_replacements
-        self.outweighed: dict[str, Weight] = {}
+        self.outweighed: dict[str, MoveScore] = {}
         """The best move of each pool that was too light for it."""
 
-    def decide(self, candidates: Sequence[Candidate], *, afresh: bool = False) -> Command | Refused:
+    def decide(self, candidates: Sequence[Candidate], *, afresh: bool = False) -> Command | RefusedMove:
         """
         Return the command to remove these machines, or why they stay.
 
@@ -85,7 +85,9 @@ class Consolidation:
         if afresh or self._most == 1 or len(candidates) > _FEW or not _buys(found):
             return found
         several = self._decide(candidates, by_price=True)
-        if isinstance(several, Refused) or (isinstance(found, Command) and found.saving >= several.saving):
+        if isinstance(several, RefusedMove) or (
+            isinstance(found, Command) and found.saving >= several.saving
+        ):
             return found
         return several
 
@@ -98,26 +100,26 @@ class Consolidation:
         found._simulator = simulator  # noqa: SLF001  one of us
         return found
 
-    def _decide(self, candidates: Sequence[Candidate], *, by_price: bool) -> Command | Refused:
+    def _decide(self, candidates: Sequence[Candidate], *, by_price: bool) -> Command | RefusedMove:
         outcome = self._simulator.without(candidates, by_price=by_price)
         if outcome.stranded:
             first = outcome.stranded[0]
             more = len(outcome.stranded) - 1
             others = f" (and {more} more)" if more else ""
-            return Refused(
+            return RefusedMove(
                 "CannotMove", f"pod {first.pod} would have no other place{others}: {first.message}"
             )
         before = sum(candidate.price or 0.0 for candidate in candidates)
         if len(outcome.replacements) > self._most:
-            return Refused("NoSaving", f"its pods would need {len(outcome.replacements)} new nodes")
+            return RefusedMove("NoSaving", f"its pods would need {len(outcome.replacements)} new nodes")
         found = self._priced(candidates, outcome.replacements, before)
-        if isinstance(found, Refused):
+        if isinstance(found, RefusedMove):
             return found
         return self._balanced(candidates, _command(candidates, found, outcome, before))
 
     def _priced(
         self, candidates: Sequence[Candidate], replacements: Sequence[NewNode], before: float
-    ) -> tuple[NewNode, ...] | Refused:
+    ) -> tuple[NewNode, ...] | RefusedMove:
         if not replacements:
             return ()
         all_spot = all(c.node.labels.get(CAPACITY_TYPE) == SPOT for c in candidates)
@@ -131,7 +133,7 @@ class Consolidation:
             return _spot(candidates, node, before)
         return _bought_cheaper(candidates, node, before)
 
-    def _balanced(self, candidates: Sequence[Candidate], command: Command) -> Command | Refused:
+    def _balanced(self, candidates: Sequence[Candidate], command: Command) -> Command | RefusedMove:
         """Refuse what saves too little for the pods it moves, where a pool asks for that."""
         weights = []
         for name in sorted({c.pool.name for c in candidates if _weighs(c)}):
@@ -141,7 +143,7 @@ class Consolidation:
                 if known is None or known.score < weight.score:
                     self.outweighed[name] = weight
                 saving = weight.saving * self._totals[name].price
-                return Refused(
+                return RefusedMove(
                     "NotBalanced",
                     f"saving ${saving:.4f} an hour scores {weight.score:.2f} for what it moves; "
                     f"NodePool {name} wants {BALANCED:g}",
@@ -149,11 +151,11 @@ class Consolidation:
             weights.append(weight)
         return msgspec.structs.replace(command, weights=tuple(weights)) if weights else command
 
-    def _weight(self, pool: str, mine: Sequence[Candidate], command: Command) -> Weight:
+    def _weight(self, pool: str, mine: Sequence[Candidate], command: Command) -> MoveScore:
         totals, cost = self._totals[pool], sum(c.cost for c in mine)
         share = sum(c.price or 0.0 for c in mine) / command.hourly_before if command.hourly_before else 0.0
         saving = command.saving * share
-        return Weight(
+        return MoveScore(
             pool=pool,
             score=balance(saving, cost, totals),
             saving=saving / totals.price if totals.price else 0.0,
@@ -161,7 +163,7 @@ class Consolidation:
         )
 
 
-def _buys(found: Command | Refused) -> bool:
+def _buys(found: Command | RefusedMove) -> bool:
     """Return whether new machines are, or would be, bought: then others may be cheaper."""
     return bool(found.replacements) if isinstance(found, Command) else found.code == "NoSaving"
 
@@ -170,7 +172,7 @@ def _weighs(candidate: Candidate) -> bool:
     return candidate.pool.spec.disruption.consolidation_policy == "Balanced"
 
 
-def _spot(candidates: Sequence[Candidate], node: NewNode, before: float) -> tuple[NewNode, ...] | Refused:
+def _spot(candidates: Sequence[Candidate], node: NewNode, before: float) -> tuple[NewNode, ...] | RefusedMove:
     """Cut a spot replacement of spot machines down to cheaper types, of which one machine needs many."""
     spot = prices.only(node, SPOT)
     found = prices.cheaper_than(spot, before) if spot is not None else None
@@ -182,20 +184,20 @@ def _spot(candidates: Sequence[Candidate], node: NewNode, before: float) -> tupl
         kept = _not_what_is_removed(candidates, found)
         return (kept,) if kept is not None else _no_saving(node, before)
     chosen = _choice(found)
-    return chosen if isinstance(chosen, Refused) else (chosen,)
+    return chosen if isinstance(chosen, RefusedMove) else (chosen,)
 
 
-def _choice(node: NewNode) -> NewNode | Refused:
+def _choice(node: NewNode) -> NewNode | RefusedMove:
     """Cut what replaces one spot machine down to its cheapest types, if there are enough to choose from."""
     count = len(node.instance_types)
     if count < SPOT_CHOICE:
-        return Refused("NoSaving", f"only {count} spot types are cheaper, and {SPOT_CHOICE} are needed")
+        return RefusedMove("NoSaving", f"only {count} spot types are cheaper, and {SPOT_CHOICE} are needed")
     return prices.cheapest_types(node, max(SPOT_CHOICE, prices.types_for_variety(node)))
 
 
 def _bought_cheaper(
     candidates: Sequence[Candidate], node: NewNode, before: float
-) -> tuple[NewNode, ...] | Refused:
+) -> tuple[NewNode, ...] | RefusedMove:
     """Cut one replacement down to types that cost less than what goes, and to spot where both would do."""
     found = prices.cheaper_than(node, before)
     if found is None:
@@ -225,7 +227,7 @@ def balance(saving: float, cost: float, totals: PoolTotals) -> float:
 
 def _several(
     replacements: Sequence[NewNode], before: float, *, choosy: bool
-) -> tuple[NewNode, ...] | Refused:
+) -> tuple[NewNode, ...] | RefusedMove:
     """
     Cut every replacement down to types under which all of them together stay cheaper.
 
@@ -233,7 +235,9 @@ def _several(
     """
     total = sum(node.purchase.price for node in replacements)
     if total >= before or total <= 0:
-        return Refused("NoSaving", f"new nodes would cost ${total:.4f} an hour, no less than ${before:.4f}")
+        return RefusedMove(
+            "NoSaving", f"new nodes would cost ${total:.4f} an hour, no less than ${before:.4f}"
+        )
     found = []
     for node in replacements:
         kept = prices.cheaper_than(node, node.purchase.price * before / total)
@@ -241,7 +245,7 @@ def _several(
             return _no_saving(node, before)
         kept = _rather_spot(kept)
         chosen = _choice(kept) if choosy and prices.allows(kept, SPOT) else kept
-        if isinstance(chosen, Refused):
+        if isinstance(chosen, RefusedMove):
             return chosen
         found.append(chosen)
     return tuple(found)
@@ -257,8 +261,8 @@ def _not_what_is_removed(candidates: Sequence[Candidate], node: NewNode) -> NewN
     return found if found is None or prices.keeps_variety(found) else None
 
 
-def _no_saving(node: NewNode, before: float) -> Refused:
-    return Refused(
+def _no_saving(node: NewNode, before: float) -> RefusedMove:
+    return RefusedMove(
         "NoSaving",
         f"no cheaper machine would do: the cheapest is {node.purchase.instance_type} "
         f"for ${node.purchase.price:.4f} an hour, and this costs ${before:.4f}",
@@ -266,7 +270,10 @@ def _no_saving(node: NewNode, before: float) -> Refused:
 
 
 def _command(
-    candidates: Sequence[Candidate], replacements: tuple[NewNode, ...], outcome: Outcome, before: float
+    candidates: Sequence[Candidate],
+    replacements: tuple[NewNode, ...],
+    outcome: SimulationResult,
+    before: float,
 ) -> Command:
     return Command(
         reason=UNDERUTILIZED,

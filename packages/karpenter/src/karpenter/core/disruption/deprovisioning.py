@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from karpenter.core.state.view import ClusterView
 
 
-def shrink(pool: NodePool, view: ClusterView, now: datetime) -> tuple[Effect, ...]:
+def scale_down(pool: NodePool, view: ClusterView, now: datetime) -> tuple[Effect, ...]:
     """Return what removes the machines of a static pool that are too many."""
     wanted = pool.spec.replicas
     if wanted is None or pool.metadata.deletion_timestamp is not None:

@@ -27,21 +27,21 @@ from karpenter.api.meta import ObjectMeta
 from karpenter.api.pod import Pod, PodSpec, Toleration
 from karpenter.core.disruption import global_search, multinodeconsolidation
 from karpenter.core.disruption.budgets import Headroom, read_budgets
-from karpenter.core.disruption.candidates import survey
-from karpenter.core.disruption.churn import Past, Payback, undoes
+from karpenter.core.disruption.candidates import find_candidates
+from karpenter.core.disruption.churn import PastCommand, Payback, undoes
 from karpenter.core.disruption.command import (
     DRIFTED,
     EMPTY,
     EXPIRED,
     UNDERUTILIZED,
     Command,
-    Kept,
-    Reach,
-    Verdict,
+    KeptNode,
+    SavingsBound,
+    DisruptionDecision,
 )
-from karpenter.core.disruption.consolidation import Consolidation, PoolTotals, Refused
+from karpenter.core.disruption.consolidation import Consolidation, PoolTotals, RefusedMove
 from karpenter.core.disruption.cost import moving_cost, price_of
-from karpenter.core.disruption.drift import OUT_OF_TIME, exchange, exchange_static
+from karpenter.core.disruption.drift import OUT_OF_TIME, replace_drifted, replace_static_drifted
 from karpenter.core.disruption.global_search import least_cost
 from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.lifecycle.disruption_conditions import (
@@ -52,7 +52,7 @@ from karpenter.core.lifecycle.disruption_conditions import (
     is_quiet,
     quiet_until,
 )
-from karpenter.core.scheduling.build.build import as_pool, priced
+from karpenter.core.scheduling.build.build import as_pool, overlaid_catalog
 from karpenter.core.scheduling.problem import Options, Problem
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.pdb import Guards
@@ -63,11 +63,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from karpenter.core.disruption.budgets import Window
-    from karpenter.core.disruption.candidates import Candidate, Survey
-    from karpenter.core.disruption.drift import Notes
+    from karpenter.core.disruption.budgets import BudgetWindow
+    from karpenter.core.disruption.candidates import Candidate, CandidateSurvey
+    from karpenter.core.disruption.drift import Obstacles
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.scheduling.build.build import Policy
+    from karpenter.core.scheduling.build.build import SchedulingPolicy
     from karpenter.core.scheduling.problem import NewNode
     from karpenter.core.state.view import ClusterView
 
@@ -79,14 +79,14 @@ _MOST_REPLACEMENTS: Final = 100
 _ANY_TAINT: Final = Toleration(operator="Exists")
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class DisruptionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the operator that change what disruption may do."""
 
     strategy: Literal["global", "classic"] = "global"
     spot_to_spot: bool = False
     static_capacity: bool = False
     payback: Payback = Payback()
-    past: tuple[Past, ...] = ()
+    past: tuple[PastCommand, ...] = ()
     """Commands carried out before, as far as they are remembered."""
 
     no_return: timedelta = timedelta(hours=1)
@@ -123,11 +123,11 @@ def propose(
     *,
     now: datetime,
     options: Options,
-    policy: Policy,
-    rules: Rules,
+    policy: SchedulingPolicy,
+    rules: DisruptionSettings,
     nominated: frozenset[str] = frozenset(),
     buffered: frozenset[str] = frozenset(),
-) -> Verdict:
+) -> DisruptionDecision:
     """
     Decide which machines go now.
 
@@ -161,17 +161,17 @@ class _Pass:
         catalog: Catalog,
         now: datetime,
         options: Options,
-        policy: Policy,
-        rules: Rules,
+        policy: SchedulingPolicy,
+        rules: DisruptionSettings,
         nominated: frozenset[str],
         buffered: frozenset[str],
     ) -> None:
         self._view, self._catalog, self._now = view, catalog, now
-        self._priced = priced(view, catalog, policy)
+        self._priced = overlaid_catalog(view, catalog, policy)
         self._options, self._rules, self._buffered = options, rules, buffered
         self._nodes = state_nodes(view)
         guards = Guards(view)
-        self._survey: Survey = survey(
+        self._survey: CandidateSurvey = find_candidates(
             self._nodes, view, self._priced, guards, now, nominated=nominated, surge=rules.surge
         )
         quiet = frozenset(
@@ -189,11 +189,11 @@ class _Pass:
             policy=policy,
             fullest_first=rules.strategy == "global",
         )
-        self._why: Notes = {}
+        self._why: Obstacles = {}
         self._stop = rules.stop or (lambda: False)
         self._late: frozenset[str] = frozenset()
 
-    def decide(self) -> Verdict:
+    def decide(self) -> DisruptionDecision:
         commands: tuple[Command, ...] = ()
         methods = {EMPTY: self._empty, DRIFTED: self._drift, UNDERUTILIZED: self._underutilized}
         for reason, method in methods.items():
@@ -205,13 +205,17 @@ class _Pass:
         kept = tuple(self._kept(commands))
         light = () if commands else tuple(self._consolidation.outweighed.values())
         reach = self._reach() if self._rules.prove else None
-        return Verdict(commands=commands, kept=kept, outweighed=light, reach=reach, unreached=self._late)
+        return DisruptionDecision(
+            commands=commands, kept=kept, outweighed=light, reach=reach, unreached=self._late
+        )
 
-    def _reach(self) -> Reach:
+    def _reach(self) -> SavingsBound:
         """Return how far savings could go."""
         every = [c for c in self._survey.candidates if not self._obstacle(c)[1]]
         hourly = sum(c.price or 0.0 for c in every)
-        return Reach(machines=len(every), hourly=hourly, least=least_cost(self._simulator.as_it_is(), every))
+        return SavingsBound(
+            machines=len(every), hourly=hourly, least=least_cost(self._simulator.as_it_is(), every)
+        )
 
     def _headroom(self, reason: str) -> Headroom:
         return Headroom(self._nodes, self._view, reason, self._now)
@@ -256,7 +260,7 @@ class _Pass:
         headroom = self._headroom(DRIFTED)
         sizes = Counter(node.pool for node in self._nodes if not node.is_leaving)
         self._note_budget(drifted, headroom)
-        return exchange_static(
+        return replace_static_drifted(
             drifted, sizes, headroom, self._why, template_node=self._template_node, stop=self._stop
         )
 
@@ -264,7 +268,9 @@ class _Pass:
         drifted, headroom = self._drifted(static=False), self._headroom(DRIFTED)
         self._note_budget(drifted, headroom)
         overdue = self._rules.overdue
-        command = exchange(drifted, self._simulator, headroom, self._why, stop=self._stop, overdue=overdue)
+        command = replace_drifted(
+            drifted, self._simulator, headroom, self._why, stop=self._stop, overdue=overdue
+        )
         return [command] if command is not None else []
 
     def _note_budget(self, candidates: Iterable[Candidate], headroom: Headroom) -> None:
@@ -384,7 +390,7 @@ class _Pass:
         plan = solve(Problem(pods=(stand_in,), pools=(pool,), rules=rules, options=Options(prove=False)))
         return msgspec.structs.replace(plan.new_nodes[0], pods=()) if plan.new_nodes else None
 
-    def _kept(self, commands: Sequence[Command]) -> Iterable[Kept]:
+    def _kept(self, commands: Sequence[Command]) -> Iterable[KeptNode]:
         gone = {name for command in commands for name in command.candidates}
         by_name = {c.name: c for c in (*self._survey.eventual, *self._survey.candidates)}
         consolidation, explained = self._consolidation, 0
@@ -395,11 +401,13 @@ class _Pass:
             candidate = by_name.get(node.name)
             if node.name in self._why:
                 code, message = self._why[node.name]
-                yield Kept(node=node.name, code=code, message=message, hourly=_price(candidate))
+                yield KeptNode(node=node.name, code=code, message=message, hourly=_price(candidate))
             elif held is not None or candidate is None:
-                yield held or Kept(node=node.name, code="Unknown", message="nothing is known about the node")
+                yield held or KeptNode(
+                    node=node.name, code="Unknown", message="nothing is known about the node"
+                )
             elif commands:
-                yield Kept(
+                yield KeptNode(
                     node=node.name,
                     code="Waiting",
                     message=f"it is looked at again after what goes now ({commands[0].reason})",
@@ -410,19 +418,19 @@ class _Pass:
                 explained += closely
                 yield self._explained(candidate, consolidation, closely)
 
-    def _explained(self, candidate: Candidate, consolidation: Consolidation, closely: bool) -> Kept:
+    def _explained(self, candidate: Candidate, consolidation: Consolidation, closely: bool) -> KeptNode:
         code, message = self._obstacle(candidate)
         if not message and candidate.is_empty:
             code, message = "CapacityBuffer", "the node is empty but holds room for a CapacityBuffer"
         elif not message and closely:
             found = consolidation.decide([candidate])
-            if isinstance(found, Refused):
+            if isinstance(found, RefusedMove):
                 code, message = found.code, found.message
             elif not self._is_worth_it(found):
                 code, message = self._why[candidate.name]
         if not message:
             code, message = "NoSaving", UNEXPLAINED
-        return Kept(node=candidate.name, code=code, message=message, hourly=_price(candidate))
+        return KeptNode(node=candidate.name, code=code, message=message, hourly=_price(candidate))
 
 
 def _price(candidate: Candidate | None) -> float:
@@ -459,7 +467,7 @@ def _moments(view: ClusterView, now: datetime) -> Iterator[datetime]:
                 yield until
 
 
-def _turns(window: Window, now: datetime) -> Iterator[datetime]:
+def _turns(window: BudgetWindow, now: datetime) -> Iterator[datetime]:
     """Yield when a window opens next, and when it closes if it is open."""
     begun = window.schedule.next_after(now - window.duration)
     closes = begun + window.duration + _TICK if begun is not None and begun <= now else None

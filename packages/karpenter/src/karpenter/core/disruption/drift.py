@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.simulate import Simulator
     from karpenter.core.scheduling.problem import NewNode
 
-Notes: TypeAlias = dict[str, tuple[str, str]]
+Obstacles: TypeAlias = dict[str, tuple[str, str]]
 """What each machine waits for, by its name: a code and a sentence."""
 
 OUT_OF_TIME: Final = "OutOfTime"
@@ -34,11 +34,11 @@ _UNREACHED: Final = (OUT_OF_TIME, "the look at drifted machines ended before its
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
-def exchange(
+def replace_drifted(
     candidates: Sequence[Candidate],
     simulator: Simulator,
     headroom: Headroom,
-    notes: Notes,
+    notes: Obstacles,
     *,
     stop: Callable[[], bool],
     overdue: AbstractSet[str] = frozenset(),
@@ -64,11 +64,11 @@ def exchange(
     return None
 
 
-def exchange_static(
+def replace_static_drifted(
     candidates: Sequence[Candidate],
     sizes: Mapping[str, int],
     headroom: Headroom,
-    notes: Notes,
+    notes: Obstacles,
     *,
     template_node: Callable[[Candidate], NewNode | None],
     stop: Callable[[], bool],

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.nodepool import NodePool
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.command import Kept, Verdict, Weight
+    from karpenter.core.disruption.command import KeptNode, DisruptionDecision, MoveScore
     from karpenter.core.effects import Effect
     from karpenter.core.scheduling.problem import NewNode
     from karpenter.core.state.statenode import StateNode
@@ -91,22 +91,22 @@ _ABOUT_SAVINGS: Final = frozenset(
 )
 
 
-def is_weighed(kept: Kept) -> bool:
+def is_weighed(kept: KeptNode) -> bool:
     """Whether a machine stays because its going was worked out, and found not worth it or not possible."""
     return kept.code in _WEIGHED
 
 
-def is_settled(kept: Iterable[Kept]) -> bool:
+def is_lasting(kept: Iterable[KeptNode]) -> bool:
     """Whether looking again is pointless until something changes."""
     return all(each.code in _LASTING for each in kept)
 
 
-def told(kept: Iterable[Kept], view: ClusterView) -> tuple[Effect, ...]:
+def kept_events(kept: Iterable[KeptNode], view: ClusterView) -> tuple[Effect, ...]:
     """Return what to tell about machines that stay."""
     return tuple(_told(kept, view))
 
 
-def misread(view: ClusterView) -> dict[str, str]:
+def unreadable_budgets(view: ClusterView) -> dict[str, str]:
     """Return what is wrong with budgets that cannot be read, by pool; nothing there is disrupted."""
     found = {}
     for name, pool in view.pools.items():
@@ -116,12 +116,12 @@ def misread(view: ClusterView) -> dict[str, str]:
     return found
 
 
-def weighed(verdict: Verdict, view: ClusterView) -> tuple[Effect, ...]:
+def score_effects(verdict: DisruptionDecision, view: ClusterView) -> tuple[Effect, ...]:
     """Return what to count and to tell about moves that pools have weighed."""
     return tuple(_weighed(verdict, view))
 
 
-def _weighed(verdict: Verdict, view: ClusterView) -> Iterator[Effect]:
+def _weighed(verdict: DisruptionDecision, view: ClusterView) -> Iterator[Effect]:
     nodes = {node.name: node for node in state_nodes(view)}
     for weight in verdict.outweighed:
         yield from _measured(weight, "rejected")
@@ -152,13 +152,13 @@ def _moved(command: Command, nodes: Mapping[str, StateNode], view: ClusterView) 
             yield Count(metric="karpenter_consolidation_moves_total", labels=labels)
 
 
-def _measured(weight: Weight, decision: str) -> Iterator[Effect]:
+def _measured(weight: MoveScore, decision: str) -> Iterator[Effect]:
     labels = {"decision": decision, "nodepool": weight.pool, "policy": "Balanced"}
     yield Measure(metric="karpenter_consolidation_score", labels=labels, value=weight.score)
     yield Count(metric="karpenter_consolidation_moves_total", labels=labels)
 
 
-def _is_about_savings(kept: Kept, node: StateNode) -> bool:
+def _is_about_savings(kept: KeptNode, node: StateNode) -> bool:
     """Whether a machine stays for want of a saving; pods without a place also hold it against drift."""
     if kept.code == "CannotMove":
         return node.claim is None or not is_true(node.claim.status.conditions, DRIFTED)
@@ -170,7 +170,7 @@ def _is_never(pool: NodePool | None) -> bool:
     return pool is not None and consolidate_after(pool) is None
 
 
-def _told(kept: Iterable[Kept], view: ClusterView) -> Iterator[Effect]:
+def _told(kept: Iterable[KeptNode], view: ClusterView) -> Iterator[Effect]:
     nodes = {node.name: node for node in state_nodes(view)}
     blocked: dict[tuple[str, str], None] = {}
     for each in kept:

@@ -25,10 +25,10 @@ import numpy as np
 
 from karpenter.core.disruption import multinodeconsolidation
 from karpenter.core.disruption.command import Command
-from karpenter.core.disruption.sweep import Fleet
-from karpenter.core.scheduling.encode.encode import Encoded
-from karpenter.core.scheduling.pack.scheduler import Run
-from karpenter.core.scheduling.price.bound import item_of, values
+from karpenter.core.disruption.sweep import ClusterSweep
+from karpenter.core.scheduling.encode.encode import EncodedProblem
+from karpenter.core.scheduling.pack.scheduler import Scheduler
+from karpenter.core.scheduling.price.bound import item_of, dual_values
 from karpenter.core.scheduling.price.market import market
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.consolidation import Consolidation
     from karpenter.core.disruption.simulate import Simulator
-    from karpenter.core.disruption.sweep import Swept
+    from karpenter.core.disruption.sweep import SweepResult
     from karpenter.core.scheduling.price.market import Item
     from karpenter.core.scheduling.problem import Problem
 
@@ -66,7 +66,7 @@ _POORER: Final = 0.6
 """What a group saves per pod must be at least this share of what the best group of the pass saves."""
 
 
-class Scales(NamedTuple):
+class MoveCosts(NamedTuple):
     """Weighs what a command saves against what it moves."""
 
     rate: float
@@ -74,7 +74,7 @@ class Scales(NamedTuple):
     least: dict[str, float]
     """What the going of each machine must save in any case."""
 
-    def raised(self, command: Command) -> Scales:
+    def raised(self, command: Command) -> MoveCosts:
         """Return scales that take nothing much poorer than a command: another pass may find better."""
         cost = sum(self.costs[name] for name in command.candidates)
         return self._replace(rate=max(self.rate, _POORER * command.saving / cost))
@@ -104,7 +104,7 @@ def consolidate(
     """
     pods = sum(candidate.cost for candidate in candidates)
     rate = _MOVING * sum(c.price or 0.0 for c in candidates) / pods if pods else 0.0
-    scales = Scales(rate, {c.name: c.cost for c in candidates}, {c.name: least(c) for c in candidates})
+    scales = MoveCosts(rate, {c.name: c.cost for c in candidates}, {c.name: least(c) for c in candidates})
     movable = [c for c in candidates if simulator.is_movable(c)]
     if not movable:
         return []
@@ -122,11 +122,11 @@ def _wave(
     simulator: Simulator,
     headrooms: Callable[[], Headroom],
     *,
-    scales: Scales,
+    scales: MoveCosts,
     stop: Callable[[], bool],
 ) -> list[Command]:
     """Return everything that pays and that budgets allow at once."""
-    fleet = Fleet(simulator.as_it_is(), movable)
+    fleet = ClusterSweep(simulator.as_it_is(), movable)
     headroom = headrooms()
     commands, here = _swept(fleet.sweep(headrooms(), stop, scales.least), consolidation, scales, stop)
     if sum(each.saving for each in commands) >= _ENOUGH * sum(c.price or 0.0 for c in movable):
@@ -136,7 +136,7 @@ def _wave(
     failures, rounds = 0, 0
     while here is not None and failures < _PATIENCE and rounds < _ROUNDS and not stop():
         rounds += 1
-        settled = {name for each in commands for name in (*each.candidates, *each.moves.values())}
+        settled = {name for each in commands for name in (*each.candidates, *each.placements.values())}
         group = headroom.within(c for c in ranked if c.name not in settled)[:_TOGETHER]
         if not group:
             break
@@ -153,7 +153,7 @@ def _wave(
 
 
 def _swept(
-    swept: Swept, consolidation: Consolidation, scales: Scales, stop: Callable[[], bool]
+    swept: SweepResult, consolidation: Consolidation, scales: MoveCosts, stop: Callable[[], bool]
 ) -> tuple[list[Command], Consolidation | None]:
     """Return what a sweep has found as commands, and what decides about the rest."""
     here: Consolidation | None = consolidation
@@ -180,7 +180,7 @@ def _joined(commands: Sequence[Command]) -> Command:
         commands[0],
         candidates=tuple(name for each in commands for name in each.candidates),
         replacements=tuple(node for each in commands for node in each.replacements),
-        moves={pod: node for each in commands for pod, node in each.moves.items()},
+        placements={pod: node for each in commands for pod, node in each.placements.items()},
         hourly_before=sum(each.hourly_before for each in commands),
         hourly_after=sum(each.hourly_after for each in commands),
         pods_moved=sum(each.pods_moved for each in commands),
@@ -188,7 +188,9 @@ def _joined(commands: Sequence[Command]) -> Command:
     )
 
 
-def _worthwhile(group: Sequence[Candidate], consolidation: Consolidation, scales: Scales) -> Command | None:
+def _worthwhile(
+    group: Sequence[Candidate], consolidation: Consolidation, scales: MoveCosts
+) -> Command | None:
     """Return the command that packs these machines anew, if it is worth what it moves."""
     found = consolidation.decide(group, afresh=True) if group else None
     return found if isinstance(found, Command) and scales.value([found]) > 0 else None
@@ -236,14 +238,14 @@ def _decided(
 
 def least_cost(problem: Problem, candidates: Sequence[Candidate]) -> float:
     """Return what the pods of some machines must cost at least; `problem` has every pod where it was."""
-    run = Run(Encoded(problem))
+    run = Scheduler(EncodedProblem(problem))
     homes = {pod.key: each.name for each in candidates for pod in each.movable}
     demand: Counter[Item] = Counter()
     held = {each.name: np.zeros(len(run.encoded.axis), np.int64) for each in candidates}
     for each in run.encoded.classes:
         mine = [homes[pod.key] for pod in each.pods if pod.key in homes]
         if mine:
-            demand[item_of(run, run.wishes[each.number])] += len(mine)
+            demand[item_of(run, run.pod_data[each.number])] += len(mine)
         for name in mine:
             held[name] += each.vector
     if not demand or not run.templates:
@@ -263,4 +265,4 @@ def least_cost(problem: Problem, candidates: Sequence[Candidate]) -> float:
     )
     others = [room for name, room in there.items() if name not in held]
     free = np.sum(others, axis=0).astype(np.float64) if others else None
-    return values(both, free).bound
+    return dual_values(both, free).bound

@@ -13,15 +13,15 @@ import msgspec
 import numpy as np
 
 from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
-from karpenter.core.scheduling.decode import ClaimFitting
+from karpenter.core.scheduling.decode import ClaimInstanceTypeOptions
 from karpenter.core.scheduling.encode.offerings import to_bits
-from karpenter.core.scheduling.pack.reservationmanager import falls_short, variety
+from karpenter.core.scheduling.pack.reservationmanager import violates_min_values, distinct_values
 from karpenter.core.scheduling.problem import Purchase
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.encode.offerings import Bits, Universe
+    from karpenter.core.scheduling.encode.offerings import Bits, PoolOfferingTable
     from karpenter.core.scheduling.problem import NewNode
 
 _WAYS: Final = (RESERVED, SPOT, ON_DEMAND)
@@ -30,31 +30,31 @@ _WAYS: Final = (RESERVED, SPOT, ON_DEMAND)
 def allows(node: NewNode, capacity_type: str) -> bool:
     """Return whether a new node could be bought this way."""
     fitting = _fitting(node)
-    return capacity_type in fitting.universe.values(CAPACITY_TYPE, fitting.bits())
+    return capacity_type in fitting.table.values(CAPACITY_TYPE, fitting.bits())
 
 
 def only(node: NewNode, capacity_type: str) -> NewNode | None:
     """Return a new node that is bought only this way, or None when it cannot be."""
     fitting = _fitting(node)
-    flags = fitting.universe.bought(capacity_type)
+    flags = fitting.table.bought(capacity_type)
     return _narrowed(node, fitting.bits() & to_bits(flags))
 
 
 def cheaper_than(node: NewNode, price: float) -> NewNode | None:
     """Return a new node all of whose types cost less than `price` at worst; None when there are none."""
     fitting = _fitting(node)
-    universe, bits = fitting.universe, fitting.bits()
-    worst = _worst(universe, bits)
-    return _narrowed(node, universe.keep_types(bits, worst < price))
+    table, bits = fitting.table, fitting.bits()
+    worst = _worst(table, bits)
+    return _narrowed(node, table.keep_types(bits, worst < price))
 
 
 def cheapest_types(node: NewNode, count: int) -> NewNode:
     """Return a new node that names no more than its `count` cheapest types."""
     fitting = _fitting(node)
-    universe = fitting.universe
+    table = fitting.table
     wanted = set(fitting.type_names()[:count])
-    flags = np.array([kind.name in wanted for kind in universe.types], bool)
-    narrowed = _narrowed(node, universe.keep_types(fitting.bits(), flags))
+    flags = np.array([kind.name in wanted for kind in table.types], bool)
+    narrowed = _narrowed(node, table.keep_types(fitting.bits(), flags))
     assert narrowed is not None
     return narrowed
 
@@ -63,14 +63,16 @@ def keeps_variety(node: NewNode) -> bool:
     """Return whether a new node still has the least choice of values that its pool demands."""
     fitting = _fitting(node)
     template = fitting.template
-    return not template.min_values or not falls_short(variety(template, fitting.bits()), template.min_values)
+    return not template.min_values or not violates_min_values(
+        distinct_values(template, fitting.bits()), template.min_values
+    )
 
 
 def types_for_variety(node: NewNode) -> int:
     """Return how many of the cheapest types are needed to keep the least choice of values."""
     fitting = _fitting(node)
     template = fitting.template
-    by_name = {kind.name: kind for kind in template.universe.types}
+    by_name = {kind.name: kind for kind in template.table.types}
     names = fitting.type_names()
 
     def is_enough(count: int) -> bool:
@@ -83,23 +85,23 @@ def types_for_variety(node: NewNode) -> int:
     return next(count for count in range(len(names) + 1) if is_enough(count))
 
 
-def _worst(universe: Universe, bits: Bits) -> NDArray[np.float64]:
+def _worst(table: PoolOfferingTable, bits: Bits) -> NDArray[np.float64]:
     """Return the dearest offering of every type, in the first way in which it can be bought."""
-    flags = universe.flags(bits)
-    worst = np.full(len(universe.types), np.inf)
-    settled = np.zeros(len(universe.types), bool)
+    flags = table.flags(bits)
+    worst = np.full(len(table.types), np.inf)
+    settled = np.zeros(len(table.types), bool)
     for way in _WAYS:
-        mine = flags & universe.bought(way)
-        dearest = np.full(len(universe.types), -np.inf)
-        np.maximum.at(dearest, universe.owner[mine], universe.price[mine])
+        mine = flags & table.bought(way)
+        dearest = np.full(len(table.types), -np.inf)
+        np.maximum.at(dearest, table.owner[mine], table.price[mine])
         found = np.isfinite(dearest) & ~settled
         worst[found] = dearest[found]
         settled |= found
     return worst
 
 
-def _fitting(node: NewNode) -> ClaimFitting:
-    assert isinstance(node.fitting, ClaimFitting)
+def _fitting(node: NewNode) -> ClaimInstanceTypeOptions:
+    assert isinstance(node.fitting, ClaimInstanceTypeOptions)
     return node.fitting
 
 
@@ -107,11 +109,11 @@ def _narrowed(node: NewNode, bits: Bits) -> NewNode | None:
     if not bits:
         return None
     fitting = _fitting(node).narrowed(bits)
-    universe = fitting.universe
-    candidates = np.flatnonzero(universe.flags(bits))
-    bought = int(candidates[universe.price[candidates].argmin()])
-    offering = universe.offerings[bought]
-    kind = universe.types[int(universe.owner[bought])]
+    table = fitting.table
+    candidates = np.flatnonzero(table.flags(bits))
+    bought = int(candidates[table.price[candidates].argmin()])
+    offering = table.offerings[bought]
+    kind = table.types[int(table.owner[bought])]
     purchase = Purchase(
         instance_type=kind.name,
         zone=offering.zone,

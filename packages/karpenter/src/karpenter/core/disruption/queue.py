@@ -43,7 +43,7 @@ Progress = Literal["waiting", "ready", "lost", "late"]
 """Of the replacements of a command: on their way, all there, one gone for good, or taking too long."""
 
 
-def close(node: StateNode, reason: str, now: datetime) -> tuple[Effect, ...]:
+def taint_disrupted(node: StateNode, reason: str, now: datetime) -> tuple[Effect, ...]:
     """Return the writes that keep new pods off a machine, and say on its claim why it goes."""
     effects: list[Effect] = []
     if node.node is not None:
@@ -56,11 +56,11 @@ def close(node: StateNode, reason: str, now: datetime) -> tuple[Effect, ...]:
     return tuple(effects)
 
 
-def open_again(node: StateNode, now: datetime) -> tuple[Effect, ...]:
+def untaint(node: StateNode, now: datetime) -> tuple[Effect, ...]:
     """Return the writes that let pods come to a machine again; nothing if they may."""
     because = "its disruption was given up"
     effects: list[Effect] = []
-    if node.node is not None and is_closed(node):
+    if node.node is not None and is_tainted(node):
         left = [taint for taint in node.node.spec.taints if taint.key != DISRUPTED]
         effects.append(_taints(node, [render_taint(taint) for taint in left], because))
     if node.claim is not None:
@@ -69,13 +69,13 @@ def open_again(node: StateNode, now: datetime) -> tuple[Effect, ...]:
     return tuple(effects)
 
 
-def is_closed(node: StateNode) -> bool:
+def is_tainted(node: StateNode) -> bool:
     """Whether a machine takes no pods because of a command."""
     taints = node.node.spec.taints if node.node is not None else ()
     return any(taint.key == DISRUPTED and taint.effect == NO_SCHEDULE for taint in taints)
 
 
-def strays(view: ClusterView, queued: AbstractSet[str]) -> tuple[StateNode, ...]:
+def tainted_without_command(view: ClusterView, queued: AbstractSet[str]) -> tuple[StateNode, ...]:
     """Return the machines that were closed by a command which nobody remembers; `queued` ones are."""
     return tuple(
         node
@@ -83,7 +83,7 @@ def strays(view: ClusterView, queued: AbstractSet[str]) -> tuple[StateNode, ...]
         if node.claim is not None
         and node.claim.name not in queued
         and not node.is_leaving
-        and (is_closed(node) or condition(node.claim.status.conditions, DISRUPTION_REASON) is not None)
+        and (is_tainted(node) or condition(node.claim.status.conditions, DISRUPTION_REASON) is not None)
     )
 
 
@@ -98,15 +98,17 @@ def progress(
         waiting = waiting or not is_true(claim.status.conditions, INITIALIZED)
     if not waiting:
         return "ready"
-    return "late" if now - started > patience(queued) else "waiting"
+    return "late" if now - started > time_limit(queued) else "waiting"
 
 
-def patience(queued: int) -> timedelta:
+def time_limit(queued: int) -> timedelta:
     """Return how long a command may take while so many machines wait for commands to end."""
     return min(max(queued * _PER_CANDIDATE, _SHORTEST), _LONGEST)
 
 
-def remove(candidates: Sequence[NodeClaim], nodes: Sequence[StateNode], reason: str) -> tuple[Effect, ...]:
+def delete_candidates(
+    candidates: Sequence[NodeClaim], nodes: Sequence[StateNode], reason: str
+) -> tuple[Effect, ...]:
     """Return what removes the machines of a command, now that their replacements are there."""
     told = [
         disruption_terminating(item, reason)
@@ -125,7 +127,7 @@ def remove(candidates: Sequence[NodeClaim], nodes: Sequence[StateNode], reason: 
     )
 
 
-def counted(candidates: Sequence[Candidate], reason: str) -> tuple[Effect, ...]:
+def count_disrupted(candidates: Sequence[Candidate], reason: str) -> tuple[Effect, ...]:
     """Return what counts the machines and pods that a command removes; the policy only where one decided."""
     effects: list[Effect] = []
     for candidate in candidates:

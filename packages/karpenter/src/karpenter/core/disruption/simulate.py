@@ -33,14 +33,22 @@ import msgspec
 
 from karpenter.api.labels import HOSTNAME, NODES, ZONE
 from karpenter.api.pod import Pod
-from karpenter.core.disruption.sweep import Rooms, least, usual_shape
+from karpenter.core.disruption.sweep import FreeResources, least_requests, memory_per_cpu
 from karpenter.core.model.hostportusage import host_ports
 from karpenter.core.model.resources import merge, pod_requests, subtract
 from karpenter.core.scheduling.build.build import assemble
-from karpenter.core.scheduling.build.pods import evacuated, waiting
+from karpenter.core.scheduling.build.pods import deleting_node_pods, provisionable_pods
 from karpenter.core.scheduling.build.virtualpods import virtual_pods
-from karpenter.core.scheduling.encode.preferences import required_apart
-from karpenter.core.scheduling.problem import NO_VOLUMES, Located, NewNode, Place, Plan, Problem, Refusal
+from karpenter.core.scheduling.encode.preferences import required_anti_affinity
+from karpenter.core.scheduling.problem import (
+    NO_VOLUMES,
+    BoundPod,
+    NewNode,
+    TopologyNode,
+    Plan,
+    Problem,
+    Refusal,
+)
 from karpenter.core.scheduling.solve import solve
 
 if TYPE_CHECKING:
@@ -52,8 +60,8 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.scheduling.build.build import Policy
-    from karpenter.core.scheduling.problem import Existing, Options, PodVolumes, Pool
+    from karpenter.core.scheduling.build.build import SchedulingPolicy
+    from karpenter.core.scheduling.problem import ExistingNode, Options, PodVolumes, Pool
     from karpenter.core.state.pdb import Guards
     from karpenter.core.state.statenode import StateNode
     from karpenter.core.state.view import ClusterView
@@ -63,11 +71,11 @@ Pair = tuple[str, str]
 _NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class Company:
+class RunningPods:
     """The running pods of a cluster, found by their labels and by whom they refuse."""
 
     def __init__(
-        self, running: Sequence[Located], spreads: Mapping[str, tuple[TopologySpreadConstraint, ...]]
+        self, running: Sequence[BoundPod], spreads: Mapping[str, tuple[TopologySpreadConstraint, ...]]
     ) -> None:
         """`spreads` are constraints, by pod key, that pods follow which state none themselves."""
         self.running = running
@@ -83,7 +91,7 @@ class Company:
 
     def of(
         self, pods: Iterable[Pod], *, but: frozenset[str], moved: Mapping[str, str] = _NOBODY
-    ) -> tuple[Located, ...]:
+    ) -> tuple[BoundPod, ...]:
         """
         Return the running pods that may matter to `pods`, in their order, `but` some keys.
 
@@ -101,7 +109,7 @@ class Company:
         return _at_home((self.running[number] for number in sorted(found)), but, moved)
 
     def _note_refusals(self, number: int, spec: PodSpec) -> None:
-        for term in required_apart(spec):
+        for term in required_anti_affinity(spec):
             pair = _pair(term.label_selector)
             if pair is None:
                 self._refusing_any.append(number)
@@ -123,10 +131,10 @@ class Company:
 
 
 def _at_home(
-    running: Iterable[Located], but: frozenset[str], moved: Mapping[str, str]
-) -> tuple[Located, ...]:
+    running: Iterable[BoundPod], but: frozenset[str], moved: Mapping[str, str]
+) -> tuple[BoundPod, ...]:
     found = (each for each in running if each.pod.key not in but)
-    return tuple(Located(each.pod, moved[each.pod.key]) if each.pod.key in moved else each for each in found)
+    return tuple(BoundPod(each.pod, moved[each.pod.key]) if each.pod.key in moved else each for each in found)
 
 
 def _pair(selector: LabelSelector | None) -> Pair | None:
@@ -134,7 +142,7 @@ def _pair(selector: LabelSelector | None) -> Pair | None:
     return next(iter(selector.match_labels.items()), None) if selector is not None else None
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class SimulatedCluster(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything that a question needs to know of the cluster."""
 
     problem: Problem
@@ -144,7 +152,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The pods that could move, by key."""
 
     waiting: tuple[Pod, ...]
-    company: Company
+    company: RunningPods
     """Everybody who runs, where they were at first."""
 
     homes: Mapping[str, str] = {}
@@ -154,16 +162,16 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Machines that earlier commands remove."""
 
     @cached_property
-    def rooms(self) -> Rooms:
+    def rooms(self) -> FreeResources:
         """What is free where."""
-        return Rooms(self.problem.nodes)
+        return FreeResources(self.problem.nodes)
 
     def foretells(self, command: Command) -> bool:
         """Whether the cluster after a command can be foretold: nobody else waits for what it may change."""
         reserved = any(node.purchase.reservation_id for node in command.replacements)
         return not (self.waiting or reserved or self.problem.devices is not None)
 
-    def after(self, command: Command) -> Standing:
+    def after(self, command: Command) -> SimulatedCluster:
         """Return the cluster as it will be once a command is carried out."""
         problem, gone = self.problem, frozenset(command.candidates)
         homes = dict(command.moves)
@@ -172,7 +180,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             name = f"{len(places)}/{node.name}"  # no node can be called that
             homes.update(dict.fromkeys(node.pods, name))
             labels = {**node.labels, ZONE: node.purchase.zone, HOSTNAME: name}
-            places.append(Place(name=name, labels=labels, taints=node.taints))
+            places.append(TopologyNode(name=name, labels=labels, taints=node.taints))
         nodes = filled(problem, ((self.moving[key], name) for key, name in command.moves.items()))
         pools = tuple(_bought(pool, command.replacements) for pool in problem.pools)
         return msgspec.structs.replace(
@@ -183,7 +191,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
 
-def filled(problem: Problem, arriving: Iterable[tuple[Pod, str]]) -> tuple[Existing, ...]:
+def filled(problem: Problem, arriving: Iterable[tuple[Pod, str]]) -> tuple[ExistingNode, ...]:
     """Return the nodes of a problem with what is left once some pods have arrived."""
     by_node: dict[str, list[Pod]] = {}
     for pod, name in arriving:
@@ -194,7 +202,7 @@ def filled(problem: Problem, arriving: Iterable[tuple[Pod, str]]) -> tuple[Exist
     )
 
 
-def _filled(node: Existing, pods: Sequence[Pod], volumes: Mapping[str, PodVolumes]) -> Existing:
+def _filled(node: ExistingNode, pods: Sequence[Pod], volumes: Mapping[str, PodVolumes]) -> ExistingNode:
     """Return a node with what is left once some pods have arrived."""
     held = dict(node.volumes)
     for pod in pods:
@@ -223,7 +231,7 @@ _EFFORT: Final = 10
 """Rounds of improvement for each question about new machines; there are many questions."""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class SimulationResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the pods of machines that went."""
 
     plan: Plan
@@ -249,7 +257,7 @@ class Simulator:
         movable: Sequence[Candidate],
         quiet: frozenset[str],
         options: Options,
-        policy: Policy,
+        policy: SchedulingPolicy,
         promised: Mapping[str, str] = _NOBODY,
         fullest_first: bool = False,
     ) -> None:
@@ -260,15 +268,15 @@ class Simulator:
         With `fullest_first` the others look where room is left that suits them, on the fullest machines
         first, which are the last to go themselves; else by name.
         """
-        leaving = evacuated(nodes, guards, now)
-        pending = [*waiting(view), *(pod for pod in leaving if pod.key not in promised)]
+        leaving = deleting_node_pods(nodes, guards, now)
+        pending = [*provisionable_pods(view), *(pod for pod in leaving if pod.key not in promised)]
         if policy.buffers:
             pending += virtual_pods(view)
         moving = [pod for candidate in movable for pod in candidate.movable]
         options = msgspec.structs.replace(
             options,
             packing="greedy",
-            usual=usual_shape(nodes) if fullest_first else None,
+            usual=memory_per_cpu(nodes) if fullest_first else None,
             prove=False,
             reserved="fallback",
         )
@@ -281,14 +289,14 @@ class Simulator:
         self._order = {candidate.name: number for number, candidate in enumerate(movable)}
         homes = {pod.key: candidate.name for candidate in movable for pod in candidate.movable}
         found = {pod.key: pod for pod in intake.problem.pods if pod.key in homes}
-        staying = (Located(pod, homes[key]) for key, pod in found.items())
+        staying = (BoundPod(pod, homes[key]) for key, pod in found.items())
         arriving = ((pod, promised[pod.key]) for pod in leaving if pod.key in promised)
         ready = filled(intake.problem, arriving)
-        self._standing = Standing(
+        self._standing = SimulatedCluster(
             problem=msgspec.structs.replace(intake.problem, nodes=ready),
             moving=found,
             waiting=tuple(pod for pod in intake.problem.pods if pod.key not in homes),
-            company=Company((*intake.problem.located, *staying), intake.problem.spread_defaults),
+            company=RunningPods((*intake.problem.located, *staying), intake.problem.spread_defaults),
         )
         self._least: dict[str, Mapping[str, int]] = {}
         self._by_price = msgspec.structs.replace(
@@ -320,7 +328,7 @@ class Simulator:
 
     def without(
         self, candidates: Sequence[Candidate], *, savings: bool = True, by_price: bool = False
-    ) -> Outcome:
+    ) -> SimulationResult:
         """
         Return what becomes of the pods if these machines go.
 
@@ -346,7 +354,7 @@ class Simulator:
         plan = solve(problem)
         stranded = [refusal for refusal in plan.refusals if refusal.pod in moving]
         stranded += [self._turned_away[key] for key in sorted(moving) if key in self._turned_away]
-        return Outcome(
+        return SimulationResult(
             plan=plan,
             replacements=self._replacements(plan, moving),
             moves={pod: node for node, pods in plan.placed.items() for pod in pods if pod in moving},
@@ -380,12 +388,12 @@ class Simulator:
     def _least_of(self, candidates: Sequence[Candidate]) -> Mapping[str, int]:
         """Return the least that any pod of a question asks for, resource by resource."""
         found = [self._least_on(candidate) for candidate in candidates if candidate.movable]
-        return least([*found, *map(pod_requests, self._standing.waiting)])
+        return least_requests([*found, *map(pod_requests, self._standing.waiting)])
 
     def _least_on(self, candidate: Candidate) -> Mapping[str, int]:
         if candidate.name not in self._least:
             mine = (pod for pod in candidate.movable if pod.key in self._standing.moving)
-            self._least[candidate.name] = least(pod_requests(pod) for pod in mine)
+            self._least[candidate.name] = least_requests(pod_requests(pod) for pod in mine)
         return self._least[candidate.name]
 
     def _replacements(self, plan: Plan, moving: frozenset[str]) -> tuple[NewNode, ...]:
@@ -399,5 +407,5 @@ class Simulator:
         return (*mine, *others[:surplus])
 
 
-def _quieted(nodes: Sequence[Existing], quiet: frozenset[str]) -> tuple[Existing, ...]:
+def _quieted(nodes: Sequence[ExistingNode], quiet: frozenset[str]) -> tuple[ExistingNode, ...]:
     return tuple(msgspec.structs.replace(node, quiet=True) if node.name in quiet else node for node in nodes)

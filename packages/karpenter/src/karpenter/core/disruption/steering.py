@@ -59,7 +59,7 @@ def steer(view: ClusterView, now: datetime) -> tuple[Amend, ...]:
     return (*_tainted(view, emptying), *_told(view, bands, now))
 
 
-def let_be(view: ClusterView) -> tuple[Amend, ...]:
+def unsteer(view: ClusterView) -> tuple[Amend, ...]:
     """Return what lets machines have new pods like all others again."""
     return tuple(_tainted(view, frozenset()))
 

@@ -42,7 +42,7 @@ _SHARE: Final = re.compile(r"([0-9]{1,9})(%?)")
 _USUAL: Final = "25%"
 
 
-class Step(msgspec.Struct, frozen=True):
+class SurgeStep(msgspec.Struct, frozen=True):
     """What is due for pods that are to be succeeded before they go."""
 
     effects: tuple[Effect, ...] = ()
@@ -54,7 +54,7 @@ class Step(msgspec.Struct, frozen=True):
     """Whether successors took too long."""
 
 
-def surging(pods: Iterable[Pod], view: ClusterView, guards: Guards, now: datetime) -> frozenset[str]:
+def surging_pods(pods: Iterable[Pod], view: ClusterView, guards: Guards, now: datetime) -> frozenset[str]:
     """Return the keys of pods that should be succeeded before they go, and can be."""
     found = set()
     for pod in pods:
@@ -66,15 +66,15 @@ def surging(pods: Iterable[Pod], view: ClusterView, guards: Guards, now: datetim
     return frozenset(found)
 
 
-def step(
+def surge_step(
     keys: Iterable[str], node: str, view: ClusterView, asked: Mapping[str, datetime], now: datetime
-) -> Step:
+) -> SurgeStep:
     """Return what is due for the pods of a closed node that are to be succeeded first."""
     here = {pod.key: pod for pod in view.pods_by_node.get(node, ()) if is_active(pod)}
     left = [here[key] for key in keys if key in here]
     owners = {each.key: each for pod in left if (each := deployment_of(pod, view)) is not None}
     fresh = {key: owner for key, owner in owners.items() if key not in asked}
-    return Step(
+    return SurgeStep(
         effects=tuple(_restart(owner, node, now) for owner in fresh.values()),
         asked={**asked, **dict.fromkeys(fresh, now)},
         waits=bool(owners),

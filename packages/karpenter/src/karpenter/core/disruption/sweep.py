@@ -25,11 +25,11 @@ import numpy as np
 
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import CPU, MEMORY, PODS
-from karpenter.core.scheduling.encode.encode import Encoded
-from karpenter.core.scheduling.pack.scheduler import Run
-from karpenter.core.scheduling.price.bound import among_their_own, item_of, values
+from karpenter.core.scheduling.encode.encode import EncodedProblem
+from karpenter.core.scheduling.pack.scheduler import Scheduler
+from karpenter.core.scheduling.price.bound import cost_per_pod, item_of, dual_values
 from karpenter.core.scheduling.price.market import market
-from karpenter.core.scheduling.price.planner import entangled
+from karpenter.core.scheduling.price.planner import topology_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.scheduling.encode.pod_classes import PodClass
-    from karpenter.core.scheduling.encode.preferences import Wish
-    from karpenter.core.scheduling.pack.topologygroup import Group
+    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
     from karpenter.core.scheduling.price.market import Item
-    from karpenter.core.scheduling.problem import Existing, Problem
+    from karpenter.core.scheduling.problem import ExistingNode, Problem
     from karpenter.core.state.statenode import StateNode
 
 
@@ -51,7 +51,7 @@ _FEW: Final = 16
 """Machines that are looked at together."""
 
 
-class Trial(NamedTuple):
+class RemovalTrial(NamedTuple):
     """What taking one machine away would do."""
 
     saving: float
@@ -62,18 +62,18 @@ class Trial(NamedTuple):
     """Whether a new machine is bought."""
 
 
-class Swept(NamedTuple):
+class SweepResult(NamedTuple):
     """Machines that should go: those whose pods fit on others, and those that need a new one."""
 
     emptied: list[Candidate]
     exchanged: list[Candidate]
 
 
-class Fleet:
+class ClusterSweep:
     """Every machine of a cluster, its free room, and the pods that could move."""
 
     def __init__(self, problem: Problem, candidates: Sequence[Candidate]) -> None:
-        self._run = Run(Encoded(problem))
+        self._run = Scheduler(EncodedProblem(problem))
         self._position = {node.name: number for number, node in enumerate(problem.nodes)}
         self._candidates = {self._position[c.name]: c for c in candidates if c.name in self._position}
         self._classes = {each.number: each for each in self._run.encoded.classes}
@@ -91,7 +91,7 @@ class Fleet:
         self._suits: dict[int, NDArray[np.bool_]] = {}
         self._domains: dict[str, NDArray[np.object_]] = {}
 
-    def sweep(self, headroom: Headroom, stop: Callable[[], bool], least: Mapping[str, float]) -> Swept:
+    def sweep(self, headroom: Headroom, stop: Callable[[], bool], least: Mapping[str, float]) -> SweepResult:
         """Return the machines that should go, the best first; the going of each saves at `least` so much."""
         queue = []
         for at, candidate in self._candidates.items():
@@ -99,7 +99,7 @@ class Fleet:
             if trial is not None and trial.saving > least[candidate.name]:
                 queue.append((-trial.saving / candidate.cost, at))
         heapify(queue)
-        found = Swept([], [])
+        found = SweepResult([], [])
         busy: set[int] = set()
         while queue and not stop():
             promised, at = heappop(queue)
@@ -140,18 +140,18 @@ class Fleet:
     def _worth(self) -> tuple[dict[int, float], dict[int, float]]:
         """Return, per class, the least that a pod must cost, and what it costs among its own kind."""
         run = self._run
-        items = {each.number: item_of(run, run.wishes[each.number]) for each in run.encoded.classes}
+        items = {each.number: item_of(run, run.pod_data[each.number]) for each in run.encoded.classes}
         demand: Counter[Item] = Counter()
         for each in run.encoded.classes:
             demand[items[each.number]] += len(each.pods)
         if not any(any(item.bits) for item in demand):
             return dict.fromkeys(items, 0.0), dict.fromkeys(items, 0.0)
         found = market(list(demand), list(demand.values()), run.templates)
-        least = dict(zip(demand, values(found).pod.tolist(), strict=True))
-        own = dict(zip(demand, among_their_own(found).tolist(), strict=True))
+        least = dict(zip(demand, dual_values(found).pod.tolist(), strict=True))
+        own = dict(zip(demand, cost_per_pod(found).tolist(), strict=True))
         return {n: least[item] for n, item in items.items()}, {n: own[item] for n, item in items.items()}
 
-    def trial(self, at: int) -> Trial | None:
+    def trial(self, at: int) -> RemovalTrial | None:
         """Return what taking a machine away would save, or None when its pods have no place."""
         candidate = self._candidates[at]
         shifts: list[tuple[int, int, int]] = []
@@ -165,7 +165,7 @@ class Fleet:
         price = self._new_machine(leftover, at) if leftover else 0.0
         if price is None:
             return None
-        return Trial((candidate.price or 0.0) - price, shifts, bool(leftover))
+        return RemovalTrial((candidate.price or 0.0) - price, shifts, bool(leftover))
 
     def _rank(self, number: int) -> tuple[int, ...]:
         return tuple(-amount for amount in self._classes[number].want)
@@ -180,17 +180,17 @@ class Fleet:
     ) -> int:
         """Spread pods of a class over other machines; return how many found no room."""
         run = self._run
-        wish = run.wishes[each.number][0]
-        columns = [self._column(key) for key in entangled(run, wish)]
+        pod_data = run.pod_data[each.number][0]
+        columns = [self._column(key) for key in topology_keys(run, pod_data)]
         asked = [(axis, amount) for axis, amount in enumerate(each.want) if amount > 0]
-        for node in _one_by_one(self._with_room(each, wish)):
+        for node in _one_by_one(self._with_room(each, pod_data)):
             if node == at or any(column[node] != column[at] for column in columns):
                 continue
             used = taken.get(node)
             free = run.nodes.free[:, node] if used is None else run.nodes.free[:, node] - used
             left = free.tolist()
-            most = min(count, wish.host_cap(node), *(left[axis] // amount for axis, amount in asked))
-            if most <= 0 or not run.fits_ports(wish, node) or not run.fits_volumes(wish, node):
+            most = min(count, pod_data.host_cap(node), *(left[axis] // amount for axis, amount in asked))
+            if most <= 0 or not run.fits_ports(pod_data, node) or not run.fits_volumes(pod_data, node):
                 continue
             taken[node] = each.vector * most if used is None else used + each.vector * most
             shifts.append((each.number, node, most))
@@ -199,20 +199,20 @@ class Fleet:
                 break
         return count
 
-    def _with_room(self, each: PodClass, wish: Wish) -> NDArray[np.int32]:
+    def _with_room(self, each: PodClass, pod_data: PodData) -> NDArray[np.int32]:
         """Return the open machines that suit a class and have room for one pod, the best first."""
         known = self._suited.get(each.number)
         if known is None or known[0] != self._version:
-            fine = self._open & self._suiting(wish) & self._run.nodes.with_room(each.want)
-            found = self._run.in_order(np.flatnonzero(fine), wish)
+            fine = self._open & self._suiting(pod_data) & self._run.nodes.with_room(each.want)
+            found = self._run.in_order(np.flatnonzero(fine), pod_data)
             known = self._suited[each.number] = (self._version, found.astype(np.int32))
         return known[1]
 
-    def _suiting(self, wish: Wish) -> NDArray[np.bool_]:
-        found = self._suits.get(wish.of.number)
+    def _suiting(self, pod_data: PodData) -> NDArray[np.bool_]:
+        found = self._suits.get(pod_data.pod_class.number)
         if found is None:
-            kinds = np.array([kind.suits(wish) for kind in self._run.kinds.all], bool)
-            found = self._suits[wish.of.number] = kinds[self._run.kinds.of]
+            kinds = np.array([kind.suits(pod_data) for kind in self._run.kinds.all], bool)
+            found = self._suits[pod_data.pod_class.number] = kinds[self._run.kinds.of]
         return found
 
     def _column(self, key: str) -> NDArray[np.object_]:
@@ -230,15 +230,15 @@ class Fleet:
         total = np.zeros(len(run.encoded.axis), np.int64)
         for number, count in leftover.items():
             each = self._classes[number]
-            if run.wishes[number][0].host_cap(run.nodes.count) < count:
+            if run.pod_data[number][0].host_cap(run.nodes.count) < count:
                 return None
             total += each.vector * count
         for template in run.templates:
             state = run.base(template)
             for number in leftover:
-                wish = run.wishes[number][0]
-                reached = run.states.step(state, wish.requirements) if wish.tolerates(template) else None
-                for key in entangled(run, wish) if reached is not None else ():
+                pod_data = run.pod_data[number][0]
+                reached = run.states.step(state, pod_data.requirements) if pod_data.tolerates(template) else None
+                for key in topology_keys(run, pod_data) if reached is not None else ():
                     domain = self._column(key)[at]
                     if reached is not None and domain is not None:
                         reached = run.states.step(reached, Requirements.only(key, frozenset({domain})))
@@ -246,25 +246,25 @@ class Fleet:
                     break
                 state = reached
             else:
-                universe = template.universe
-                roomy = np.asarray((universe.room >= total).all(axis=1), bool)
-                fine = roomy[universe.owner] & universe.flags(state.bits)
+                table = template.table
+                roomy = np.asarray((table.room >= total).all(axis=1), bool)
+                fine = roomy[table.owner] & table.flags(state.bits)
                 if fine.any():
-                    return float(universe.price[fine].min())
+                    return float(table.price[fine].min())
         return None
 
-    def _commit(self, at: int, trial: Trial) -> None:
+    def _commit(self, at: int, trial: RemovalTrial) -> None:
         run = self._run
         self._version += 1
         self._open[at] = False
         for number, node, count in trial.shifts:
-            wish = run.wishes[number][0]
-            run.nodes.take(node, wish.of.vector, count)
-            for group in run.counting(wish):
+            pod_data = run.pod_data[number][0]
+            run.nodes.take(node, pod_data.pod_class.vector, count)
+            for group in run.counting(pod_data):
                 self._recount(group, at, node, count)
 
     @staticmethod
-    def _recount(group: Group, at: int, node: int, count: int) -> None:
+    def _recount(group: TopologyGroup, at: int, node: int, count: int) -> None:
         if group.by_host:
             group.hosts.add(at, -min(count, group.hosts[at]))
             group.hosts.add(node, count)
@@ -280,10 +280,10 @@ _ALWAYS: Final = frozenset({CPU, MEMORY, PODS})
 """Resources that are looked at whoever asks; a machine that is overdrawn in one takes nobody."""
 
 
-class Rooms:
+class FreeResources:
     """The free room of every machine."""
 
-    def __init__(self, nodes: Sequence[Existing]) -> None:
+    def __init__(self, nodes: Sequence[ExistingNode]) -> None:
         self._nodes = nodes
         self._at = {node.name: number for number, node in enumerate(nodes)}
         self._free: dict[str, NDArray[np.int64]] = {}
@@ -307,7 +307,7 @@ class Rooms:
         return found
 
 
-def least(lists: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def least_requests(lists: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Return the least that any list asks for, of each resource that all of them ask for."""
     found: dict[str, int] | None = None
     for each in lists:
@@ -318,7 +318,7 @@ def least(lists: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return found or {}
 
 
-def usual_shape(nodes: Iterable[StateNode]) -> float:
+def memory_per_cpu(nodes: Iterable[StateNode]) -> float:
     """Return how much memory is asked for with each unit of processor, on all machines together."""
     used: Counter[str] = Counter()
     for node in nodes:

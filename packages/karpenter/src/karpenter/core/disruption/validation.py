@@ -24,12 +24,12 @@ import msgspec
 
 from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.core.disruption.budgets import Headroom
-from karpenter.core.disruption.candidates import Candidate, survey
+from karpenter.core.disruption.candidates import Candidate, find_candidates
 from karpenter.core.disruption.command import DRIFTED, EMPTY, Command
 from karpenter.core.disruption.cost import moving_cost
 from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.lifecycle.disruption_conditions import is_quiet
-from karpenter.core.scheduling.build.build import priced
+from karpenter.core.scheduling.build.build import overlaid_catalog
 from karpenter.core.state.pdb import Guards
 from karpenter.core.state.pod import is_active, protection, runs_again
 from karpenter.core.state.statenode import state_nodes
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.pod import Pod
-    from karpenter.core.disruption.candidates import Survey
+    from karpenter.core.disruption.candidates import CandidateSurvey
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.scheduling.build.build import Policy
+    from karpenter.core.scheduling.build.build import SchedulingPolicy
     from karpenter.core.scheduling.problem import NewNode, Options, Refusal
     from karpenter.core.state.statenode import StateNode
     from karpenter.core.state.view import ClusterView
@@ -55,21 +55,21 @@ WAIT: Final = 15.0
 _NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
+class ValidCommand(msgspec.Struct, frozen=True, kw_only=True):
     """The command still holds, perhaps for fewer empty machines."""
 
     command: Command
     candidates: tuple[Candidate, ...]
 
 
-class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+class InvalidCommand(msgspec.Struct, frozen=True, kw_only=True):
     """The command does not hold any more."""
 
     why: Literal["churn", "budget", "scheduling"]
     message: str
 
 
-Second: TypeAlias = Confirmed | Rejected
+Second: TypeAlias = ValidCommand | InvalidCommand
 
 
 def confirm(
@@ -79,7 +79,7 @@ def confirm(
     *,
     now: datetime,
     options: Options,
-    policy: Policy,
+    policy: SchedulingPolicy,
     nominated: frozenset[str] = frozenset(),
     buffered: frozenset[str] = frozenset(),
     promised: Mapping[str, str] = _NOBODY,
@@ -93,20 +93,20 @@ def confirm(
     order the others look for places, as at the first look.
     """
     nodes, guards = state_nodes(view), Guards(view)
-    known = priced(view, catalog, policy)
-    surveyed = survey(nodes, view, known, guards, now, nominated=nominated, surge=surge)
+    known = overlaid_catalog(view, catalog, policy)
+    surveyed = find_candidates(nodes, view, known, guards, now, nominated=nominated, surge=surge)
     headroom = Headroom(nodes, view, command.reason, now)
     if command.reason == EMPTY:
         return _still_empty(command, surveyed, headroom, buffered)
     going = _still_there(command, surveyed)
-    if isinstance(going, Rejected):
+    if isinstance(going, InvalidCommand):
         return going
     if command.reason == DRIFTED:
-        return Confirmed(command=command, candidates=going)
+        return ValidCommand(command=command, candidates=going)
     if len(headroom.within(going)) < len(going):
-        return Rejected(why="budget", message=headroom.obstacle(going[0]))
+        return InvalidCommand(why="budget", message=headroom.obstacle(going[0]))
     if newcomer := _newcomer(command, going):
-        return Rejected(why="churn", message=f"pod {newcomer} has come since")
+        return InvalidCommand(why="churn", message=f"pod {newcomer} has come since")
     simulator = Simulator(
         view,
         catalog,
@@ -126,19 +126,19 @@ def confirm(
         outcome = simulator.without(going)
         problem = _stranded(outcome.stranded) or _differs(command.replacements, outcome.replacements)
     return (
-        Rejected(why="scheduling", message=problem)
+        InvalidCommand(why="scheduling", message=problem)
         if problem
-        else Confirmed(command=command, candidates=going)
+        else ValidCommand(command=command, candidates=going)
     )
 
 
 def reconfirm(
-    confirmed: Confirmed,
+    confirmed: ValidCommand,
     view: ClusterView,
     catalog: Catalog,
     *,
     now: datetime,
-    policy: Policy,
+    policy: SchedulingPolicy,
     nominated: frozenset[str] = frozenset(),
     buffered: frozenset[str] = frozenset(),
     surge: bool = False,
@@ -150,19 +150,19 @@ def reconfirm(
     """
     command = confirmed.command
     nodes = [node for node in state_nodes(view) if node.name in command.candidates]
-    known = priced(view, catalog, policy)
-    surveyed = survey(nodes, view, known, Guards(view), now, nominated=nominated, surge=surge)
+    known = overlaid_catalog(view, catalog, policy)
+    surveyed = find_candidates(nodes, view, known, Guards(view), now, nominated=nominated, surge=surge)
     if command.reason == EMPTY:
         headroom = Headroom(state_nodes(view), view, command.reason, now)
         return _still_empty(command, surveyed, headroom, buffered)
     going = _still_there(command, surveyed)
-    if isinstance(going, Rejected):
+    if isinstance(going, InvalidCommand):
         return going
     there = {pod.key for each in confirmed.candidates for pod in each.pods}
     newcomer = next((pod.key for each in going for pod in each.pods if pod.key not in there), "")
     if newcomer:
-        return Rejected(why="churn", message=f"pod {newcomer} has come since")
-    return Confirmed(command=command, candidates=going)
+        return InvalidCommand(why="churn", message=f"pod {newcomer} has come since")
+    return ValidCommand(command=command, candidates=going)
 
 
 def _newcomer(command: Command, going: Sequence[Candidate]) -> str:
@@ -177,24 +177,26 @@ def _stranded(refused: Sequence[Refusal]) -> str:
     return f"pod {refused[0].pod} would have no other place now: {refused[0].message}" if refused else ""
 
 
-def _still_empty(command: Command, surveyed: Survey, headroom: Headroom, buffered: frozenset[str]) -> Second:
+def _still_empty(
+    command: Command, surveyed: CandidateSurvey, headroom: Headroom, buffered: frozenset[str]
+) -> Second:
     free = {each.name: each for each in surveyed.candidates if each.is_empty and not each.quiet}
     empty = [free[name] for name in command.candidates if name in free and name not in buffered]
     if not empty:
-        return Rejected(why="churn", message="none of the machines is empty and free to go any more")
+        return InvalidCommand(why="churn", message="none of the machines is empty and free to go any more")
     going = headroom.within(empty)
     if not going:
-        return Rejected(why="budget", message=headroom.obstacle(empty[0]))
+        return InvalidCommand(why="budget", message=headroom.obstacle(empty[0]))
     kept = msgspec.structs.replace(
         command,
         candidates=tuple(each.name for each in going),
         hourly_before=sum(each.price or 0.0 for each in going),
         pods_moved=sum(len(each.pods) for each in going),
     )
-    return Confirmed(command=kept, candidates=tuple(going))
+    return ValidCommand(command=kept, candidates=tuple(going))
 
 
-def _still_there(command: Command, surveyed: Survey) -> tuple[Candidate, ...] | Rejected:
+def _still_there(command: Command, surveyed: CandidateSurvey) -> tuple[Candidate, ...] | InvalidCommand:
     drifted = command.reason == DRIFTED
     usable = (*surveyed.candidates, *(surveyed.eventual if drifted else ()))
     by_name = {each.name: each for each in usable if drifted or _may_be_saved(each)}
@@ -203,9 +205,9 @@ def _still_there(command: Command, surveyed: Survey) -> tuple[Candidate, ...] | 
             continue
         held = surveyed.held.get(name)
         if held is not None and held.code == "Nominated":
-            return Rejected(why="budget", message=f"node {name}: {held.message}")
+            return InvalidCommand(why="budget", message=f"node {name}: {held.message}")
         why = held.message if held is not None else "its pool does not let it go any more"
-        return Rejected(why="churn", message=f"node {name}: {why}")
+        return InvalidCommand(why="churn", message=f"node {name}: {why}")
     return tuple(by_name[name] for name in command.candidates)
 
 
@@ -224,7 +226,9 @@ def _differs(before: Sequence[NewNode], after: Sequence[NewNode]) -> str:
     return f"instance type {lost[0]} would not do any more" if lost else ""
 
 
-def spared(candidates: Iterable[Candidate], reason: str, view: ClusterView, now: datetime) -> dict[str, str]:
+def kept_at_removal(
+    candidates: Iterable[Candidate], reason: str, view: ClusterView, now: datetime
+) -> dict[str, str]:
     """Return why machines that were about to go stay after all, by the name of their node."""
     nodes, guards = {node.name: node for node in state_nodes(view)}, Guards(view)
     chosen = [each for each in candidates if each.name in nodes]

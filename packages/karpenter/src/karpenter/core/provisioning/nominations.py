@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
     from karpenter.api.pod import Pod
 
-CHANCE: Final = timedelta(seconds=20)
+BINDING_GRACE: Final = timedelta(seconds=20)
 """For how long a promise holds on a machine that is complete."""
 
 
-class Promise(msgspec.Struct, frozen=True):
+class Nomination(msgspec.Struct, frozen=True):
     """A place on the machine of a claim, and when it was given."""
 
     claim: str
     made: datetime
 
 
-class Kept(msgspec.Struct, frozen=True):
+class NominatedCluster(msgspec.Struct, frozen=True):
     """The cluster with every pod where it was promised to be, and which pods those are."""
 
     view: ClusterView
@@ -45,13 +45,13 @@ class Kept(msgspec.Struct, frozen=True):
     pods: frozenset[str] = frozenset()
 
 
-def keep(
+def keep_nominations(
     view: ClusterView,
     nodes: Sequence[StateNode],
     waiting: Iterable[Pod],
-    promises: Mapping[str, Promise],
+    promises: Mapping[str, Nomination],
     now: datetime,
-) -> Kept:
+) -> NominatedCluster:
     """Return the cluster with the pods of `waiting` that keep their promised places in them."""
     by_claim: dict[str, list[Pod]] = {}
     for pod in waiting if promises else ():
@@ -59,7 +59,7 @@ def keep(
         if promise is not None and not is_virtual(pod) and _holds(promise, view, now):
             by_claim.setdefault(promise.claim, []).append(pod)
     if not by_claim:
-        return Kept(view, tuple(nodes))
+        return NominatedCluster(view, tuple(nodes))
     moved: dict[str, Pod] = {}
     after = []
     for node in nodes:
@@ -73,8 +73,10 @@ def keep(
             StateNode(node=node.node, claim=node.claim, pods=(*node.pods, *there), marked=node.marked)
         )
     if not moved:
-        return Kept(view, tuple(nodes))
-    return Kept(msgspec.structs.replace(view, pods={**view.pods, **moved}), tuple(after), frozenset(moved))
+        return NominatedCluster(view, tuple(nodes))
+    return NominatedCluster(
+        msgspec.structs.replace(view, pods={**view.pods, **moved}), tuple(after), frozenset(moved)
+    )
 
 
 def is_coming(node: StateNode) -> bool:
@@ -82,7 +84,7 @@ def is_coming(node: StateNode) -> bool:
     return node.claim is not None and not node.is_initialized
 
 
-def _holds(promise: Promise, view: ClusterView, now: datetime) -> bool:
+def _holds(promise: Nomination, view: ClusterView, now: datetime) -> bool:
     claim = view.claims.get(promise.claim)
     if claim is None or claim.name in view.marked:
         return False
@@ -90,7 +92,7 @@ def _holds(promise: Promise, view: ClusterView, now: datetime) -> bool:
     if not is_true(conditions, "Initialized"):
         return True
     complete = since(conditions, "Initialized") or promise.made
-    return now < max(complete, promise.made) + CHANCE
+    return now < max(complete, promise.made) + BINDING_GRACE
 
 
 def _at(pod: Pod, node: str) -> Pod:

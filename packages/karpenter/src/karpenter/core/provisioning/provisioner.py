@@ -42,12 +42,12 @@ from karpenter.core.effects import CreateClaim, Effect, Nominate
 from karpenter.core.events import failed_scheduling, no_compatible_types, nominated
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.resources import parse_resources, render_amount, render_resources
-from karpenter.core.provisioning.nominations import is_coming, keep
+from karpenter.core.provisioning.nominations import is_coming, keep_nominations
 from karpenter.core.provisioning.zones import pods_by_zone
 from karpenter.core.scheduling.build.build import assemble
-from karpenter.core.scheduling.build.pods import evacuated
+from karpenter.core.scheduling.build.pods import deleting_node_pods
 from karpenter.core.scheduling.build.virtualpods import is_virtual, virtual_pods
-from karpenter.core.scheduling.encode.preferences import ladder
+from karpenter.core.scheduling.encode.preferences import relaxations
 from karpenter.core.scheduling.problem import Plan
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.pdb import Guards
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod, PodSpec
     from karpenter.core.model.catalog import Catalog, InstanceType
     from karpenter.core.model.requirements import Requirements
-    from karpenter.core.provisioning.nominations import Promise
-    from karpenter.core.scheduling.build.build import Intake, Policy
+    from karpenter.core.provisioning.nominations import Nomination
+    from karpenter.core.scheduling.build.build import BuiltProblem, SchedulingPolicy
     from karpenter.core.scheduling.problem import NewNode, Options, Pool
     from karpenter.core.state.view import ClusterView
 
@@ -76,13 +76,13 @@ def is_provisionable(pod: Pod) -> bool:
     )
 
 
-def demand(view: ClusterView, now: datetime, policy: Policy) -> tuple[Pod, ...]:
+def pods_to_schedule(view: ClusterView, now: datetime, policy: SchedulingPolicy) -> tuple[Pod, ...]:
     """Return the pods that need a place."""
     waiting = [pod for pod in view.pods.values() if is_provisionable(pod)]
     refusing = {id(pod.spec): pod.spec for pod in waiting if _may_refuse(pod.spec)}
     refused = {key for key, spec in refusing.items() if wants_no_pool(spec)}
     pods = [pod for pod in waiting if id(pod.spec) not in refused]
-    pods += evacuated(state_nodes(view), Guards(view), now)
+    pods += deleting_node_pods(state_nodes(view), Guards(view), now)
     if policy.buffers:
         pods += virtual_pods(view)
     return tuple(pods)
@@ -91,7 +91,7 @@ def demand(view: ClusterView, now: datetime, policy: Policy) -> tuple[Pod, ...]:
 def wants_no_pool(spec: PodSpec) -> bool:
     """Whether a pod asks for a node that no NodePool has made."""
     try:
-        first, *_ = ladder(spec, (), respect=True, avoidance=False)
+        first, *_ = relaxations(spec, (), respect=True, avoidance=False)
     except RequirementError:
         return False  # it is refused later, with a sentence
     wanted = first.requirements[NODEPOOL]
@@ -124,7 +124,7 @@ def claim_for(node: NewNode, pool: NodePool, rules: LabelRules) -> NodeClaim:
         spec=NodeClaimSpec(
             taints=node.taints,
             startup_taints=node.startup_taints,
-            requirements=written(node.requirements.without(class_label)),
+            requirements=node_requirements(node.requirements.without(class_label)),
             resources=NodeClaimResources(requests=dict(render_resources(node.requests))),
             node_class_ref=ref,
             expire_after=template.spec.expire_after,
@@ -138,7 +138,7 @@ def create(node: NewNode, pool: NodePool, rules: LabelRules, because: str) -> Cr
     return CreateClaim(claim=claim_for(node, pool, rules), pods=node.pods, because=because)
 
 
-def written(requirements: Requirements) -> tuple[NodeRequirement, ...]:
+def node_requirements(requirements: Requirements) -> tuple[NodeRequirement, ...]:
     """Return requirements as a claim spells them."""
     return tuple(
         NodeRequirement(key=term.key, operator=term.operator, values=term.values, min_values=term.min_values)
@@ -167,10 +167,10 @@ def over_limit(pool: NodePool, used: Mapping[str, int]) -> str:
     return ""
 
 
-NO_PROMISES: Final[Mapping[str, Promise]] = MappingProxyType({})
+NO_PROMISES: Final[Mapping[str, Nomination]] = MappingProxyType({})
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class ProvisioningDecision(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done for the pods that wait."""
 
     plan: Plan = Plan()
@@ -203,7 +203,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Of each buffer that asks for room, whether all of it is on nodes that exist."""
 
 
-NOTHING_TO_DO: Final = Decision()
+NOTHING_TO_DO: Final = ProvisioningDecision()
 
 
 def provision(
@@ -212,27 +212,27 @@ def provision(
     *,
     now: datetime,
     options: Options,
-    policy: Policy,
+    policy: SchedulingPolicy,
     promised_until: datetime,
-    promises: Mapping[str, Promise] = NO_PROMISES,
-) -> Decision:
+    promises: Mapping[str, Nomination] = NO_PROMISES,
+) -> ProvisioningDecision:
     """
     Decide where every waiting pod goes, and which machines to launch for them.
 
     `promises` are the places that pods were given before, by the keys of the pods.
     """
-    wanted = demand(view, now, policy)
-    kept = keep(view, state_nodes(view), wanted, promises, now)
+    wanted = pods_to_schedule(view, now, policy)
+    kept = keep_nominations(view, state_nodes(view), wanted, promises, now)
     pods = tuple(pod for pod in wanted if pod.key not in kept.pods)
     zones = pods_by_zone(filter(_waits_for_real, wanted), view, catalog)
     if not pods:
-        return Decision(zones=zones) if wanted else NOTHING_TO_DO
+        return ProvisioningDecision(zones=zones) if wanted else NOTHING_TO_DO
     intake = assemble(kept.view, catalog, nodes=kept.nodes, pods=pods, options=options, policy=policy)
     plan = solve(intake.problem)
     known = {pod.key: pod for pod in pods}
     rules = catalog.label_rules
     because = "pods wait for it"
-    return Decision(
+    return ProvisioningDecision(
         plan=plan,
         claims=tuple(create(node, view.pools[node.pool], rules, because) for node in plan.new_nodes),
         effects=(
@@ -255,7 +255,7 @@ def provision(
     )
 
 
-def told(claim: NodeClaim, pods: Mapping[str, Pod]) -> tuple[Effect, ...]:
+def nomination_events(claim: NodeClaim, pods: Mapping[str, Pod]) -> tuple[Effect, ...]:
     """Return what to tell pods for which a claim was created."""
     return tuple(nominated(pod, claim=claim.name) for pod in pods.values() if not is_virtual(pod))
 
@@ -312,14 +312,14 @@ def _promises(plan: Plan, view: ClusterView, pods: Mapping[str, Pod], until: dat
             yield nominated(pod, claim=claim, node=node.node.name if node.node is not None else "")
 
 
-def _refusals(intake: Intake, plan: Plan, pods: Mapping[str, Pod]) -> Iterator[Effect]:
+def _refusals(intake: BuiltProblem, plan: Plan, pods: Mapping[str, Pod]) -> Iterator[Effect]:
     for refusal in (*intake.turned_away, *(plan.refusals if intake.problem.pools else ())):
         pod = pods[refusal.pod]
         if not is_virtual(pod):
             yield failed_scheduling(pod, refusal.message)
 
 
-def _empty_pools(intake: Intake, plan: Plan, pools: Mapping[str, NodePool]) -> Iterator[Effect]:
+def _empty_pools(intake: BuiltProblem, plan: Plan, pools: Mapping[str, NodePool]) -> Iterator[Effect]:
     if not plan.refusals:
         return
     strict = intake.problem.options.min_values == "Strict"

@@ -32,7 +32,7 @@ from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import parse_resources
-from karpenter.core.provisioning.provisioner import owner_of, written
+from karpenter.core.provisioning.provisioner import owner_of, node_requirements
 from karpenter.core.state.view import is_true
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ AT_LIMIT: Final = 30.0
 """Seconds after which a pool is looked at again that its limit on nodes keeps small."""
 
 
-class Census(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The claims of one pool, counted."""
 
     active: int = 0
@@ -69,7 +69,7 @@ def is_static(pool: NodePool) -> bool:
     return pool.spec.replicas is not None
 
 
-def census(pool: str, claims: Iterable[NodeClaim], marked: AbstractSet[str]) -> Census:
+def count_claims(pool: str, claims: Iterable[NodeClaim], marked: AbstractSet[str]) -> ClaimCounts:
     """Count the claims of a pool; `marked` ones are about to be replaced."""
     active = pending = deleting = 0
     for claim in claims:
@@ -81,10 +81,10 @@ def census(pool: str, claims: Iterable[NodeClaim], marked: AbstractSet[str]) -> 
             pending += 1
         else:
             active += 1
-    return Census(active=active, pending=pending, deleting=deleting)
+    return ClaimCounts(active=active, pending=pending, deleting=deleting)
 
 
-def grow(pool: NodePool, there: Census, rules: LabelRules) -> Step:
+def scale_up(pool: NodePool, there: ClaimCounts, rules: LabelRules) -> Step:
     """Return the claims that a static pool lacks, as far as its limit lets it have them."""
     wanted = pool.spec.replicas
     if wanted is None or pool.metadata.deletion_timestamp is not None:
@@ -102,7 +102,7 @@ def grow(pool: NodePool, there: Census, rules: LabelRules) -> Step:
     return Step(effects=(CreateClaim(claim=claim, because=because),) * lacking, again=PERIOD)
 
 
-def _room(pool: NodePool, there: Census) -> int:
+def _room(pool: NodePool, there: ClaimCounts) -> int:
     """Return how many machines more a pool may have; those that are leaving count until they are gone."""
     try:
         limit = parse_resources(pool.spec.limits).get(NODES)
@@ -139,7 +139,7 @@ def _claim(pool: NodePool, rules: LabelRules) -> NodeClaim:
         spec=NodeClaimSpec(
             taints=template.spec.taints,
             startup_taints=template.spec.startup_taints,
-            requirements=written(requirements.without(class_label)),
+            requirements=node_requirements(requirements.without(class_label)),
             node_class_ref=ref,
             expire_after=template.spec.expire_after,
             termination_grace_period=template.spec.termination_grace_period,

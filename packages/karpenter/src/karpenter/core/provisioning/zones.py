@@ -17,7 +17,7 @@ import msgspec
 from karpenter.api.labels import ZONE
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.selectors import SelectorError, parse_selector
-from karpenter.core.scheduling.encode.preferences import ladder
+from karpenter.core.scheduling.encode.preferences import relaxations
 from karpenter.core.state.pod import is_active
 from karpenter.core.state.volumeusage import VolumeProblem, reach
 
@@ -77,7 +77,7 @@ class _Zones:
         return next(iter(left), NONE)
 
     def _required(self, pod: Pod) -> frozenset[str] | None:
-        first, *_ = ladder(pod.spec, (), respect=False, avoidance=False)
+        first, *_ = relaxations(pod.spec, (), respect=False, avoidance=False)
         if ZONE not in first.strict:
             return None
         wanted = first.strict[ZONE]
