@@ -29,14 +29,13 @@ from benchmarks.table import Table, count, seconds, size
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.base.clock import SystemClock
-from karpenter.kube import verbs
+from karpenter.kube import rest
 from karpenter.kube.client import Change, Client, read_events
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.informer import Cache, Informer
 from karpenter.kube.kubeconfig import from_kubeconfig
-from karpenter.kube.target import target_of, untyped
+from karpenter.kube.rest import MergePatch, target_of, untyped
 from karpenter.kube.transport import Request, Streaming
-from karpenter.kube.verbs import MergePatch
 from karpenter_local.apiserver.http import HttpFront
 from karpenter_local.apiserver.server import Server
 from karpenter_local.kubeconfig import render
@@ -218,14 +217,14 @@ def _serve(pipe: Connection) -> None:
 async def _serve_until_told(pipe: Connection) -> None:
     server = Server()
     for number in range(NODES):
-        await _fill(server, verbs.create(PLAIN_NODES, node(number), manager="bench"))
+        await _fill(server, rest.create(PLAIN_NODES, node(number), manager="bench"))
     for number in range(PODS):
         made = pod(number)
         name, status = made["metadata"]["name"], MergePatch({"status": made["status"]})
-        await _fill(server, verbs.create(PLAIN_PODS, made, namespace="default", manager="bench"))
+        await _fill(server, rest.create(PLAIN_PODS, made, namespace="default", manager="bench"))
         await _fill(
             server,
-            verbs.patch(
+            rest.patch(
                 PLAIN_PODS, name, status, namespace="default", subresource="status", manager="kubelet"
             ),
         )

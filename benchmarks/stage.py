@@ -25,7 +25,7 @@ import structlog
 
 from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter.base.clock import SystemClock
-from karpenter.kube.target import untyped
+from karpenter.kube.rest import untyped
 from karpenter_local import kubeconfig
 from karpenter_local.apiserver.http import HttpFront
 from karpenter_local.cluster import LocalCluster

@@ -19,7 +19,7 @@ import highspy
 import numpy as np
 
 from benchmarks.workloads.fleets import NOW, market
-from karpenter.core.disruption.candidates import survey
+from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.scheduling.build.build import SchedulingPolicy
@@ -74,7 +74,7 @@ class Worth(NamedTuple):
     hole: NDArray[np.float64]
     """``[group, resource]``."""
 
-    move: float
+    placement: float
 
 
 def ceiling(view: ClusterView, share: float) -> float:
@@ -89,15 +89,15 @@ def ceiling(view: ClusterView, share: float) -> float:
     alone = ground.price - ground.load @ pod - (worth.hole[ground.group] * ground.free).sum(axis=1)
     rest = float((worth.hole * room).sum())
     found = [
-        float(np.maximum(alone - move * pods, 0.0).sum()) + rest + move * most
-        for move in worth.move * np.linspace(0.5, 1.5, 21)
+        float(np.maximum(alone - placement * pods, 0.0).sum()) + rest + placement * most
+        for placement in worth.placement * np.linspace(0.5, 1.5, 21)
     ]
     return float(min(found) / ground.price.sum())
 
 
 def _ground(view: ClusterView) -> Ground:
     nodes, guards = state_nodes(view), Guards(view)
-    movable = survey(nodes, view, market(), guards, NOW).candidates
+    movable = find_candidates(nodes, view, market(), guards, NOW).candidates
     simulator = Simulator(
         view,
         market(),
@@ -109,21 +109,23 @@ def _ground(view: ClusterView) -> Ground:
         options=Options(),
         policy=SchedulingPolicy(),
     )
-    run = Scheduler(EncodedProblem(simulator.as_it_is()))
-    at = {node.name: number for number, node in enumerate(run.problem.nodes)}
+    scheduler = Scheduler(EncodedProblem(simulator.as_it_is()))
+    at = {node.name: number for number, node in enumerate(scheduler.problem.nodes)}
     homes = {pod.key: at[each.name] for each in movable for pod in each.movable}
-    items = {each.number: item_of(run, run.wishes[each.number]) for each in run.encoded.classes}
+    items = {
+        each.number: item_of(scheduler, scheduler.pod_data[each.number]) for each in scheduler.encoded.classes
+    }
     demand: Counter[Item] = Counter()
-    for each in run.encoded.classes:
+    for each in scheduler.encoded.classes:
         demand[items[each.number]] += len(each.pods)
     numbers = {item: number for number, item in enumerate(demand)}
     load = np.zeros((len(at), len(demand)))
-    for each in run.encoded.classes:
+    for each in scheduler.encoded.classes:
         for pod in each.pods:
             load[homes[pod.key], numbers[items[each.number]]] += 1
-    sold = market_of(list(demand), list(demand.values()), run.templates)
+    sold = market_of(list(demand), list(demand.values()), scheduler.templates)
     scale = np.maximum(sold.room.max(axis=0), 1.0)
-    free = np.maximum(run.nodes.free.T / scale, 0.0)
+    free = np.maximum(scheduler.nodes.free.T / scale, 0.0)
     price = np.zeros(len(at))
     for node in nodes:
         price[at[node.name]] = price_of(node, market()) or 0.0
@@ -145,7 +147,7 @@ def _grouped(free: NDArray[np.float64]) -> NDArray[np.int64]:
 def _alike(ground: Ground) -> NDArray[np.int64]:
     """Return which items are one in the program."""
     sizes = np.round(np.log(np.maximum(ground.want[:, :2], 1e-9)) / np.log(_ALIKE))
-    keys = np.concatenate([sizes, ground.bought.fits.T], axis=1)
+    keys = np.concatenate([sizes, ground.has_capacity_type.fits.T], axis=1)
     _, found = np.unique(keys, axis=0, return_inverse=True)
     return found.ravel()
 
@@ -154,24 +156,26 @@ def _worth(ground: Ground, most: float) -> Worth:
     """Solve the program."""
     kind = _alike(ground)
     kinds, width = int(kind.max()) + 1, ground.want.shape[1]
-    count = np.bincount(kind, ground.bought.count)
-    want = np.stack([np.bincount(kind, ground.bought.count * row) / count for row in ground.want.T], axis=1)
+    count = np.bincount(kind, ground.has_capacity_type.count)
+    want = np.stack(
+        [np.bincount(kind, ground.has_capacity_type.count * row) / count for row in ground.want.T], axis=1
+    )
     load = np.zeros((len(ground.price), kinds))
     np.add.at(load.T, kind, ground.load.T)
     fits = np.zeros((len(ground.room), kinds), bool)
-    fits[:, kind] = ground.bought.fits
+    fits[:, kind] = ground.has_capacity_type.fits
     sold, groups, machines = len(ground.room), len(ground.roomiest), len(ground.price)
     new, new_kind = np.nonzero(fits)
     old, old_kind = np.nonzero((want[None] <= ground.roomiest[:, None]).all(axis=2))
     # Rows: each kind is served, no machine on sale and no group holds more than it can, few pods move.
-    on_sale, in_group, moves = kinds, kinds + sold * width, kinds + (sold + groups) * width
+    on_sale, in_group, placements = kinds, kinds + sold * width, kinds + (sold + groups) * width
     axes = np.arange(width)
     gone, gone_kind = np.nonzero(load)
     matrix = _Matrix()
     # Columns: how much of each machine goes, pods on new machines, new machines, pods in groups.
     matrix.add(gone_kind, gone, -load[gone, gone_kind])
     matrix.add(in_group + ground.group[:, None] * width + axes, np.arange(machines)[:, None], ground.free)
-    matrix.add(np.full(machines, moves), np.arange(machines), load.sum(axis=1))
+    matrix.add(np.full(machines, placements), np.arange(machines), load.sum(axis=1))
     column = machines + np.arange(len(new))
     matrix.add(new_kind, column, np.ones(len(new)))
     matrix.add(on_sale + new[:, None] * width + axes, column[:, None], want[new_kind])
@@ -182,15 +186,17 @@ def _worth(ground: Ground, most: float) -> Worth:
     matrix.add(in_group + old[:, None] * width + axes, column[:, None], want[old_kind])
     room = np.zeros((groups, width))
     np.add.at(room, ground.group, ground.free)
-    cost = np.concatenate([-ground.price, np.zeros(len(new)), ground.bought.price, np.zeros(len(old))])
+    cost = np.concatenate(
+        [-ground.price, np.zeros(len(new)), ground.has_capacity_type.price, np.zeros(len(old))]
+    )
     upper = np.concatenate([np.ones(machines), np.full(len(cost) - machines, _NO_LIMIT)])
-    least = np.concatenate([np.zeros(kinds), np.full(moves + 1 - kinds, -_NO_LIMIT)])
+    least = np.concatenate([np.zeros(kinds), np.full(placements + 1 - kinds, -_NO_LIMIT)])
     limits = np.concatenate([np.full(kinds, _NO_LIMIT), np.zeros(sold * width), room.ravel(), [most]])
     dual = -np.minimum(matrix.solved(cost, upper, least, limits), 0.0)
     return Worth(
         dual[on_sale:in_group].reshape(sold, width),
-        dual[in_group:moves].reshape(groups, width),
-        float(dual[moves]),
+        dual[in_group:placements].reshape(groups, width),
+        float(dual[placements]),
     )
 
 
@@ -238,20 +244,24 @@ def _least(ground: Ground, worth: Worth) -> NDArray[np.float64]:
     no price for takes over the values of another, stretched to its own price.
     """
     spent = (worth.unit * ground.room).sum(axis=1)
-    unit = worth.unit * np.minimum(1.0, ground.bought.price / np.maximum(spent, 1e-300))[:, None]
-    priced = spent >= _PRICED * ground.bought.price
+    unit = worth.unit * np.minimum(1.0, ground.has_capacity_type.price / np.maximum(spent, 1e-300))[:, None]
+    priced = spent >= _PRICED * ground.has_capacity_type.price
     least = np.full(len(ground.want), np.inf)
     for number in np.flatnonzero(priced):
-        least = np.minimum(least, np.where(ground.bought.fits[number], ground.want @ unit[number], np.inf))
+        least = np.minimum(
+            least, np.where(ground.has_capacity_type.fits[number], ground.want @ unit[number], np.inf)
+        )
     for hole, most in zip(worth.hole, ground.roomiest, strict=True):
         least = np.minimum(least, np.where((ground.want <= most).all(axis=1), ground.want @ hole, np.inf))
-    scale = ground.bought.room.max(axis=0) / np.maximum(ground.room.max(axis=0), 1e-300)
-    others = np.unique(np.concatenate([unit, dual_values(ground.bought).unit * scale]), axis=0)
+    scale = ground.has_capacity_type.room.max(axis=0) / np.maximum(ground.room.max(axis=0), 1e-300)
+    others = np.unique(np.concatenate([unit, dual_values(ground.has_capacity_type).unit * scale]), axis=0)
     for number in np.flatnonzero(~priced):
-        fits, known = ground.bought.fits[number], np.where(np.isfinite(least), least, _NO_LIMIT)
+        fits, known = ground.has_capacity_type.fits[number], np.where(np.isfinite(least), least, _NO_LIMIT)
         spent_on = others @ ground.room[number]
-        usable = others[spent_on > 0] * (ground.bought.price[number] / spent_on[spent_on > 0])[:, None]
+        usable = (
+            others[spent_on > 0] * (ground.has_capacity_type.price[number] / spent_on[spent_on > 0])[:, None]
+        )
         paid = np.where(fits[:, None], np.minimum(ground.want @ usable.T, known[:, None]), 0.0)
-        best = usable[int((ground.bought.count @ paid).argmax())]
+        best = usable[int((ground.has_capacity_type.count @ paid).argmax())]
         least = np.minimum(least, np.where(fits, ground.want @ best, np.inf))
     return np.where(np.isfinite(least), least, 0.0)

@@ -46,14 +46,14 @@ class Demand(msgspec.Struct, frozen=True):
 
     def machines(self) -> list[Machine]:
         """Return every machine that there is, dominated or not."""
-        universe = self.template.universe
+        table = self.template.table
         return [
             Machine(
-                tuple(universe.room[int(universe.owner[n])].tolist()),
-                float(universe.price[n]),
+                tuple(table.room[int(table.owner[n])].tolist()),
+                float(table.price[n]),
                 tuple(bool(item.bits[0] >> n & 1) for item in self.items),
             )
-            for n in range(len(universe.offerings))
+            for n in range(len(table.offerings))
         ]
 
 
@@ -77,10 +77,10 @@ def demands(draw: st.DrawFn) -> Demand:
     items = []
     for _ in range(draw(st.integers(1, 3))):
         zones = draw(st.sampled_from([ZONES, ZONES[:1], ZONES[1:]]))
-        bits = template.universe.keep(template.bits, [requirement(ZONE, "In", zones)])
+        bits = template.table.keep(template.bits, [requirement(ZONE, "In", zones)])
         want = (draw(st.integers(0, 4)) * 500, draw(st.integers(1, 4)) * GIB // 2)
         item = Item(want, (bits,), draw(st.sampled_from([0, 0, 1, 2])))
-        rooms = template.universe.room[template.universe.types_of(bits)]
+        rooms = template.table.room[template.table.types_of(bits)]
         if ((rooms >= want).all(axis=1)).any() and item not in items:
             items.append(item)
     if not items:

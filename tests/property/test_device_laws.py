@@ -222,7 +222,7 @@ def quick(spec: ResourceSliceSpec, taken: frozenset[str], wanted: list[DeviceCla
     before = PriorAllocations(exclusive=frozenset(DeviceId(DRIVER, "pool", name) for name in taken))
     drawn: Counter[tuple[PoolId, str, str]] = Counter()
     for device in (device for each in published.sound for device in each.devices if device.id.name in taken):
-        for draw in device.draws:
+        for draw in device.consumes_counters:
             drawn[device.id.pool_id, draw.counter_set, draw.counter] += draw.amount
     wishes = [PendingClaim(str(n), str(n), compile_claim(each, CLASSES)) for n, each in enumerate(wanted)]
     place = NodeTarget(node("n1").existing)
@@ -246,8 +246,8 @@ def test_the_search_finds_what_can_be_found(
     assert (found is not None) == obvious.exists(wanted)
     if found is not None:
         given_out = [
-            (int(grant.claim), grant.ask.partition("/")[0], grant.ask, grant.device.id.name)
-            for grant in found.grants
+            (int(grant.claim), grant.request.partition("/")[0], grant.request, grant.device.id.name)
+            for grant in found.allocations
         ]
         assert obvious.is_fine(wanted, given_out)
 
@@ -287,31 +287,35 @@ def questions(draw: st.DrawFn) -> Problem:
         for n in range(draw(st.integers(1, 6)))
     ]
     common = PodClaim(key="default/ours", name="ours", devices=draw(claims()))
-    needs = {}
+    pod_claims = {}
     for each in pods:
         own = [
-            PodClaim(key=f"{each.key}-{n}", name=str(n), own=True, devices=draw(claims()))
+            PodClaim(key=f"{each.key}-{n}", name=str(n), generated=True, devices=draw(claims()))
             for n in range(draw(st.integers(0, 2)))
         ]
         mine = (*own, *([common] if draw(st.integers(0, 3)) == 0 else []))
         if mine:
-            needs[each.key] = PodClaims(tuple(mine))
+            pod_claims[each.key] = PodClaims(tuple(mine))
     question = problem(
         pods, pools=[pool("default", *types)], nodes=[node("n1")] if draw(st.booleans()) else []
     )
-    stated = DynamicResources(needs=needs, classes=CLASSES, slices=tuple(far))
+    stated = DynamicResources(pod_claims=pod_claims, classes=CLASSES, slices=tuple(far))
     return msgspec.structs.replace(question, devices=stated)
 
 
-def promised(run: Scheduler, choice: st.DataObject) -> dict[int, list[DeviceAllocation]]:
+def promised(scheduler: Scheduler, choice: st.DataObject) -> dict[int, list[DeviceAllocation]]:
     """Return the devices of every bin, once each bin has become one of the things that it still can."""
-    ledger = run.devices._ledger if run.devices is not None else AllocationTracker(PriorAllocations(), {})
+    ledger = (
+        scheduler.devices._tracker
+        if scheduler.devices is not None
+        else AllocationTracker(PriorAllocations(), {})
+    )
     found: dict[int, list[DeviceAllocation]] = {}
     becomes: dict[int, int] = {}
-    for seat in ledger.seats.values():
-        if seat.bin not in becomes:
-            becomes[seat.bin] = choice.draw(st.sampled_from(sorted(seat.strands)))
-        found.setdefault(seat.bin, []).extend(seat.strands[becomes[seat.bin]])
+    for claimed in ledger.claim_allocations.values():
+        if claimed.bin not in becomes:
+            becomes[claimed.bin] = choice.draw(st.sampled_from(sorted(claimed.device_sets)))
+        found.setdefault(claimed.bin, []).extend(claimed.device_sets[becomes[claimed.bin]])
     return found
 
 
@@ -319,60 +323,67 @@ def promised(run: Scheduler, choice: st.DataObject) -> dict[int, list[DeviceAllo
 @given(question=questions(), choice=st.data())
 def test_no_plan_promises_what_is_not_there(question: Problem, choice: st.DataObject) -> None:
     """Whatever machines come of a plan, no device is given twice, and no share or counter is overdrawn."""
-    run, _ = search(question)
+    scheduler, _ = search(question)
     owners: Counter[Piece] = Counter()
     lanes: Counter[Piece] = Counter()
-    for bin_, grants in promised(run, choice).items():
+    for bin_, grants in promised(scheduler, choice).items():
         for grant in grants:
             piece = bin_ if grant.device.id.template else None, grant.device
             owners[piece] += 1
-            lanes[piece] += grant.portions.get(LANES, 0)
+            lanes[piece] += grant.consumed_capacity.get(LANES, 0)
     power: Counter[tuple[int | None, int]] = Counter()
     for home, device in owners:
         assert device.shared or owners[home, device] == 1
         has = device.capacity.get(LANES)
         assert not device.shared or has is None or lanes[home, device] <= has.value
-        power[home, budget_of(run, device)] += sum(draw.amount for draw in device.draws)
+        power[home, budget_of(scheduler, device)] += sum(draw.amount for draw in device.consumes_counters)
 
-    assert all(amount <= run_budgets(run)[number] for (_, number), amount in power.items())
+    assert all(amount <= run_budgets(scheduler)[number] for (_, number), amount in power.items())
 
 
-def all_slices(run: Scheduler) -> list[ResourceSliceSpec]:
+def all_slices(scheduler: Scheduler) -> list[ResourceSliceSpec]:
     """Return what is published, and what machines bring along."""
-    stated = run.problem.devices
+    stated = scheduler.problem.devices
     found = list(stated.slices) if stated is not None else []
-    for kind in run.problem.pools[0].types:
+    for kind in scheduler.problem.pools[0].types:
         found += kind.devices.slices if kind.devices is not None else ()
     return found
 
 
-def budget_of(run: Scheduler, device: DeviceInfo) -> int:
+def budget_of(scheduler: Scheduler, device: DeviceInfo) -> int:
     """Return the number of the slice that a device is from."""
     return next(
         number
-        for number, each in enumerate(all_slices(run))
+        for number, each in enumerate(all_slices(scheduler))
         if any(device.raw is raw for raw in each.devices)
     )
 
 
-def run_budgets(run: Scheduler) -> list[int]:
+def run_budgets(scheduler: Scheduler) -> list[int]:
     """Return what the devices of each slice may draw together."""
-    return [nanos(each.shared_counters[0].counters["power"].value) for each in all_slices(run)]
+    return [nanos(each.shared_counters[0].counters["power"].value) for each in all_slices(scheduler)]
 
 
 @settings(FEW, max_examples=80)
 @given(question=questions())
 def test_every_claim_is_served_where_its_pod_is(question: Problem) -> None:
     """A placed pod has every claim served, on its own bin or within its reach, on offerings that are sold."""
-    run, _ = search(question)
-    stated = run.problem.devices
-    ledger = run.devices._ledger if run.devices is not None else AllocationTracker(PriorAllocations(), {})
+    scheduler, _ = search(question)
+    stated = scheduler.problem.devices
+    ledger = (
+        scheduler.devices._tracker
+        if scheduler.devices is not None
+        else AllocationTracker(PriorAllocations(), {})
+    )
     dealt: Counter[int] = Counter()
-    for move in run.moves:
-        for member in move.wish.of.pods[dealt[move.wish.of.number] : dealt[move.wish.of.number] + move.many]:
-            needs = stated.needs.get(member.key) if stated is not None else None
-            for claim in needs.claims if needs is not None else ():
-                seat = ledger.seats[claim.key]
-                assert seat.bin == move.bin or not seat.stays
-        dealt[move.wish.of.number] += move.many
-    assert len(DecodedPlan(run).new_nodes) == run.claims.count
+    for placement in scheduler.placements:
+        for member in placement.pod_data.pod_class.pods[
+            dealt[placement.pod_data.pod_class.number] : dealt[placement.pod_data.pod_class.number]
+            + placement.pod_count
+        ]:
+            pod_claims = stated.pod_claims.get(member.key) if stated is not None else None
+            for claim in pod_claims.claims if pod_claims is not None else ():
+                claimed = ledger.claim_allocations[claim.key]
+                assert claimed.bin == placement.bin or not claimed.is_node_local
+        dealt[placement.pod_data.pod_class.number] += placement.pod_count
+    assert len(DecodedPlan(scheduler).new_nodes) == scheduler.claims.count

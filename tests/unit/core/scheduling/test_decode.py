@@ -39,7 +39,7 @@ from karpenter_local.testing.builders import (
     taint,
     tolerate,
 )
-from tests.unit.core.scheduling.pack import runs
+from tests.unit.core.scheduling.pack import schedulers
 
 if TYPE_CHECKING:
     from karpenter.core.model.catalog import InstanceType
@@ -53,7 +53,7 @@ LARGE = instance_type("large", cpu=8, memory=16, price=0.40)
 
 def only_node(given: Problem) -> NewNode:
     """Return the one machine that is bought for a problem."""
-    (new,) = DecodedPlan(runs.placed(given)).new_nodes
+    (new,) = DecodedPlan(schedulers.placed(given)).new_nodes
     return new
 
 
@@ -101,7 +101,7 @@ def test_names_are_numbered_per_pool() -> None:
     other = pod("b", cpu="50m", tolerations=[], on={NODEPOOL: "q"})
 
     found = DecodedPlan(
-        runs.placed(problem(apart, other, pools=[pool("p", SMALL), pool("q", SMALL)]))
+        schedulers.placed(problem(apart, other, pools=[pool("p", SMALL), pool("q", SMALL)]))
     ).new_nodes
 
     assert [new.name for new in found] == ["p-1", "p-2", "q-1"]
@@ -157,9 +157,9 @@ def test_labels_are_those_that_are_settled() -> None:
 
 def test_a_host_name_is_never_promised() -> None:
     """No claim carries the name of a node, neither as a label nor as a requirement."""
-    run = runs.placed(problem(pod("a"), pools=[pool("p", SMALL, requires=[only(HOSTNAME, "h")])]))
+    scheduler = schedulers.placed(problem(pod("a"), pools=[pool("p", SMALL, requires=[only(HOSTNAME, "h")])]))
 
-    (new,) = DecodedPlan(run).new_nodes
+    (new,) = DecodedPlan(scheduler).new_nodes
 
     assert HOSTNAME not in new.labels
     assert HOSTNAME not in new.requirements
@@ -187,7 +187,9 @@ def test_only_the_reservations_of_what_is_named_are_asked_for() -> None:
     ]
     apart = replicas(pod("x", app="x", apart=[company(HOSTNAME, app="x")]), 2)
 
-    found = DecodedPlan(runs.placed(problem(apart, pools=[pool("p", *kinds, limits={"cpu": "9"})]))).new_nodes
+    found = DecodedPlan(
+        schedulers.placed(problem(apart, pools=[pool("p", *kinds, limits={"cpu": "9"})]))
+    ).new_nodes
 
     assert [new.instance_types for new in found] == [("a",), ("a",)]
     assert [sorted(new.requirements[RESERVATION].values) for new in found] == [["r1"], ["r1"]]
@@ -210,7 +212,7 @@ def test_requests_are_those_of_pods_and_the_least_of_daemons() -> None:
     assert new.requests == {"cpu": 1100, "memory": 2 * 2**30, "pods": 2}
 
 
-def many(count: int) -> list[InstanceType]:
+def many_types(count: int) -> list[InstanceType]:
     """Return very many types; the dearest are of another family."""
     return [
         instance_type(
@@ -224,14 +226,14 @@ def many(count: int) -> list[InstanceType]:
 
 def test_a_claim_names_no_more_than_the_cheapest_six_hundred() -> None:
     """Very long lists are cut by price."""
-    new = only_node(problem(pod("a"), pools=[pool("p", *many(MAX_INSTANCE_TYPES + 9))]))
+    new = only_node(problem(pod("a"), pools=[pool("p", *many_types(MAX_INSTANCE_TYPES + 9))]))
 
     assert new.instance_types == tuple(f"t{number:04d}" for number in range(600))
 
 
 def test_a_list_that_is_cut_keeps_its_choice_of_values() -> None:
     """Dear types that are needed for the least choice of values stay, in the order of price."""
-    kinds = many(MAX_INSTANCE_TYPES + 9)
+    kinds = many_types(MAX_INSTANCE_TYPES + 9)
     given = problem(
         pod("a"), pools=[pool("p", *kinds, min_values={FAMILY: 3, INSTANCE_TYPE: 600})], options=GREEDY
     )
@@ -264,30 +266,32 @@ def test_capacity_types_are_those_of_the_types_that_are_named() -> None:
 
 def test_a_fitting_can_be_narrowed() -> None:
     """What a claim could be bought as can be looked at with fewer offerings, leaving the first as it was."""
-    run = runs.placed(problem(pod("a"), pools=[pool("p", SMALL, LARGE)]))
-    fitting = ClaimInstanceTypeOptions(run, 0)
+    scheduler = schedulers.placed(problem(pod("a"), pools=[pool("p", SMALL, LARGE)]))
+    fitting = ClaimInstanceTypeOptions(scheduler, 0)
 
     assert fitting.narrowed(0b111111 << 6).type_names() == ("large",)
     assert fitting.type_names() == ("small", "large")
-    assert fitting.universe is run.templates[0].universe
-    assert fitting.template is run.templates[0]
+    assert fitting.table is scheduler.templates[0].table
+    assert fitting.template is scheduler.templates[0]
 
 
 def test_placed_pods_are_told_by_node() -> None:
     """Nodes that take nobody are left out."""
-    run = runs.placed(problem(pod("a"), nodes=[node("n1", free={"cpu": "0"}), node("n2")]))
+    scheduler = schedulers.placed(problem(pod("a"), nodes=[node("n1", free={"cpu": "0"}), node("n2")]))
 
-    assert DecodedPlan(run).placed == {"n2": ("default/a",)}
-    assert hourly(run) == 0.0
-    assert DecodedPlan(run).new_nodes == ()
+    assert DecodedPlan(scheduler).placed == {"n2": ("default/a",)}
+    assert hourly(scheduler) == 0.0
+    assert DecodedPlan(scheduler).new_nodes == ()
 
 
 def test_the_price_of_a_run_is_that_of_its_machines() -> None:
     """What all machines cost together is known without working out the rest."""
-    run = runs.placed(problem(replicas(pod("a", cpu="2"), 3), pools=[pool("p", SMALL)]))
+    scheduler = schedulers.placed(problem(replicas(pod("a", cpu="2"), 3), pools=[pool("p", SMALL)]))
 
-    assert hourly(run) == pytest.approx(3 * 0.06)
-    assert hourly(run) == pytest.approx(sum(new.purchase.price for new in DecodedPlan(run).new_nodes))
+    assert hourly(scheduler) == pytest.approx(3 * 0.06)
+    assert hourly(scheduler) == pytest.approx(
+        sum(new.purchase.price for new in DecodedPlan(scheduler).new_nodes)
+    )
 
 
 def test_claims_of_one_state_are_each_bought_as_what_holds_them() -> None:
@@ -299,7 +303,7 @@ def test_claims_of_one_state_are_each_bought_as_what_holds_them() -> None:
         pools=[pool("p", SMALL, LARGE)],
     )
 
-    assert [new.purchase.instance_type for new in DecodedPlan(runs.placed(given)).new_nodes] == [
+    assert [new.purchase.instance_type for new in DecodedPlan(schedulers.placed(given)).new_nodes] == [
         "large",
         "small",
     ]

@@ -486,9 +486,9 @@ def test_pods_that_were_not_looked_at_are_told_so() -> None:
 
 def test_a_pod_that_could_be_served_has_no_obstacle() -> None:
     """Asked about a pool that could serve a pod, nothing is found."""
-    run = Scheduler(EncodedProblem(problem(pod("x"), pools=[pool("p", SMALL)])))
+    scheduler = Scheduler(EncodedProblem(problem(pod("x"), pools=[pool("p", SMALL)])))
 
-    assert explain(run, run.wishes[0][0], run.templates[0]) is None
+    assert explain(scheduler, scheduler.pod_data[0][0], scheduler.templates[0]) is None
 
 
 def test_the_youngest_pods_of_a_class_are_refused() -> None:

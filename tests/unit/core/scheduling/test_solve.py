@@ -131,10 +131,10 @@ def test_what_reservations_cannot_serve_is_tried_again_without_them() -> None:
     sold = [*offerings(0.2), offering("zone-1", "reserved", 0.001, reservation="r", left=1)]
     apart = replicas(pod("a", app="a", apart=[company(HOSTNAME, app="a")]), 2)
 
-    run, left = search(problem(apart, pools=[pool("p", instance_type("t", sold=sold))]))
+    scheduler, left = search(problem(apart, pools=[pool("p", instance_type("t", sold=sold))]))
 
     assert left == {}
-    assert not run.reservations.strict
+    assert not scheduler.reservations.strict
 
 
 # Stopping.

@@ -300,7 +300,7 @@ def test_refused_pods() -> None:
     """Pods that cannot be served are turned away with a sentence."""
     found = taken(pod("bad", cpu="1e30"), pod("good"))
 
-    assert ([each.pod for each in found.turned_away], [each.name for each in found.problem.pods]) == (
+    assert ([each.pod for each in found.refusals], [each.name for each in found.problem.pods]) == (
         ["shop/bad"],
         ["good"],
     )

@@ -44,32 +44,37 @@ class Bench:
         shares: dict[str, int] | None = None,
     ) -> None:
         published = PublishedPools(published_pools(slices))
-        place = NodeTarget(node("n1", zone="zone-1").existing)
+        target = NodeTarget(node("n1", zone="zone-1").existing)
         near = [device for pool in published.sound for device in pool.devices]
         coming = TemplateDevices(brings) if brings is not None else NO_TEMPLATE_DEVICES
-        self._place = place
-        self._stock = CandidateDevices(SelectorMatcher(), published, near, coming)
+        self._place = target
+        self._candidates = CandidateDevices(SelectorMatcher(), published, near, coming)
         portions = {
             (DeviceId(DRIVER, "pool", name), LANES): amount * 10**9 for name, amount in (shares or {}).items()
         }
         exclusive = frozenset(DeviceId(DRIVER, "pool", name) for name in taken)
-        self.ledger = AllocationTracker(PriorAllocations(exclusive=exclusive, portions=portions), {})
-        self.search = DeviceSearch(self._stock, self.ledger, 0, 0, StepBudget())
+        self.tracker = AllocationTracker(
+            PriorAllocations(exclusive=exclusive, consumed_capacity=portions), {}
+        )
+        self.search = DeviceSearch(self._candidates, self.tracker, 0, 0, StepBudget())
 
     def find(
-        self, *claims: DeviceClaim, steps: int = 10_000, reaches: tuple[NodeTerms, ...] = ()
+        self, *claims: DeviceClaim, steps: int = 10_000, required_terms: tuple[NodeTerms, ...] = ()
     ) -> FoundDevices | None:
         """Return what is found for some claims, called claim-0, claim-1 and so on."""
-        self.search = DeviceSearch(self._stock, self.ledger, 0, 0, StepBudget(steps))
-        wishes = [
+        self.search = DeviceSearch(self._candidates, self.tracker, 0, 0, StepBudget(steps))
+        pending_claims = [
             PendingClaim(f"claim-{n}", f"claim-{n}", compile_claim(each, CLASSES))
             for n, each in enumerate(claims)
         ]
-        return self.search.run(self._place, reaches, wishes)
+        return self.search.run(self._place, required_terms, pending_claims)
 
     def names(self, *claims: DeviceClaim) -> list[str] | None:
         """Return the names of the devices that are found, those of the machine with a star."""
         found = self.find(*claims)
         if found is None:
             return None
-        return [grant.device.id.name + "*" * grant.device.id.template for grant in found.grants]
+        return [
+            allocation.device.id.name + "*" * allocation.device.id.template
+            for allocation in found.allocations
+        ]

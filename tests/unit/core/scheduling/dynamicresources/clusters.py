@@ -45,7 +45,7 @@ def _needs(pod: Pod, claims: Sequence[DeviceClaim | PodClaim]) -> PodClaims:
         tuple(
             each
             if isinstance(each, PodClaim)
-            else PodClaim(key=f"{pod.key}-{number}", name=f"claim-{number}", own=True, devices=each)
+            else PodClaim(key=f"{pod.key}-{number}", name=f"claim-{number}", generated=True, devices=each)
             for number, each in enumerate(claims)
         )
     )
@@ -56,13 +56,13 @@ def shared(name: str, devices: DeviceClaim) -> PodClaim:
     return PodClaim(key=f"default/{name}", name=name, devices=devices)
 
 
-def served(name: str, reach: NodeTerms, devices: DeviceClaim | None = None) -> PodClaim:
+def served(name: str, node_terms: NodeTerms, devices: DeviceClaim | None = None) -> PodClaim:
     """Return a claim that has devices within some reach."""
-    found = PodClaim(key=f"default/{name}", name=name, reach=reach)
+    found = PodClaim(key=f"default/{name}", name=name, node_terms=node_terms)
     return msgspec.structs.replace(found, devices=devices) if devices is not None else found
 
 
-def holding(claim: str, *names: str, pods: Sequence[str] = (), **result: Any) -> AllocatedClaim:
+def allocated(claim: str, *names: str, pods: Sequence[str] = (), **result: Any) -> AllocatedClaim:
     """Return devices that a claim was given, and the pods that use it."""
     results = tuple(
         convert({"driver": DRIVER, "pool": "pool", "device": name, **result}, DeviceRequestAllocationResult)
@@ -81,17 +81,17 @@ def asked(
     pools: Sequence[Pool] = (),
     nodes: Sequence[Standing] = (),
     slices: Sequence[ResourceSliceSpec] = (),
-    holdings: Sequence[AllocatedClaim] = (),
+    allocated_claims: Sequence[AllocatedClaim] = (),
     coming: Mapping[str, DeviceTemplates] | None = None,
     options: Options | None = None,
     **fields: Any,
 ) -> Problem:
     """Return a problem in which pods need devices."""
     devices = DynamicResources(
-        needs={pod.key: _needs(pod, claims) for pod, claims in wants if claims},
+        pod_claims={pod.key: _needs(pod, claims) for pod, claims in wants if claims},
         classes=CLASSES,
         slices=tuple(slices),
-        holdings=tuple(holdings),
+        allocated_claims=tuple(allocated_claims),
         templates=coming or {},
     )
     found = problem(

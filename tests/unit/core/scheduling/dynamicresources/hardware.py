@@ -23,7 +23,7 @@ CLASSES: Final = {
 
 
 def gpu(
-    name: str, *, shared: bool = False, draws: Mapping[str, str] | None = None, **facts: Any
+    name: str, *, shared: bool = False, consumes_counters: Mapping[str, str] | None = None, **facts: Any
 ) -> dict[str, Any]:
     """
     Return a device; facts that end in ``_`` are capacities, the others attributes.
@@ -41,8 +41,8 @@ def gpu(
     found: dict[str, Any] = {"name": name, "attributes": attributes, "capacity": capacity}
     if shared:
         found["allowMultipleAllocations"] = True
-    if draws:
-        amounts = {counter: {"value": amount} for counter, amount in draws.items()}
+    if consumes_counters:
+        amounts = {counter: {"value": amount} for counter, amount in consumes_counters.items()}
         found["consumesCounters"] = [{"counterSet": "set", "counters": amounts}]
     return found
 

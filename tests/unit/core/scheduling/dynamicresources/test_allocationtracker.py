@@ -29,19 +29,21 @@ from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, device,
 
 GPU = device(gpu("gpu-0"))
 FORETOLD = device(gpu("gpu-0"), template=True)
-SHARED = device(gpu("nic", shared=True, lanes_="10", draws={"power": "3"}))
+SHARED = device(gpu("nic", shared=True, lanes_="10", consumes_counters={"power": "3"}))
 LANES = f"{DRIVER}/lanes"
 POWER = CounterConsumption("set", "power", 3 * NANOS)
 
 
-def grant(of: DeviceInfo, *, lanes: int = 0, **fields: Any) -> DeviceAllocation:
+def allocation(of: DeviceInfo, *, lanes: int = 0, **fields: Any) -> DeviceAllocation:
     """Return a device for a claim."""
-    return DeviceAllocation(claim="c", ask="r", device=of, portions={LANES: lanes} if lanes else {}, **fields)
+    return DeviceAllocation(
+        claim="c", request="r", device=of, consumed_capacity={LANES: lanes} if lanes else {}, **fields
+    )
 
 
-def fresh(before: PriorAllocations | None = None) -> AllocationTracker:
+def fresh(prior: PriorAllocations | None = None) -> AllocationTracker:
     """Return a ledger in which nothing is drawn yet."""
-    return AllocationTracker(before or PriorAllocations(), {})
+    return AllocationTracker(prior or PriorAllocations(), {})
 
 
 @pytest.mark.parametrize(
@@ -59,8 +61,8 @@ def fresh(before: PriorAllocations | None = None) -> AllocationTracker:
 def test_amounts(taken: list[tuple[int, int, int]], at: tuple[int, int], expected: int) -> None:
     """A bin takes as much as its most demanding strand."""
     tally = ConsumptionTracker()
-    for bin_, strand, amount in taken:
-        tally.take("x", bin_, strand, amount)
+    for bin_, device_set, amount in taken:
+        tally.take("x", bin_, device_set, amount)
 
     assert tally.used("x", *at) == expected
 
@@ -84,60 +86,65 @@ def test_giving_amounts_back(kept: set[int], freed: bool, left: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bin_", "strand", "expected"),
+    ("bin_", "device_set", "expected"),
     [
         pytest.param(0, 0, False, id="for the strand that has it"),
         pytest.param(0, 1, True, id="for another strand of the same bin: only one will come true"),
         pytest.param(1, 0, False, id="for another bin"),
     ],
 )
-def test_a_device_of_ones_own(bin_: int, strand: int, expected: bool) -> None:
+def test_a_device_of_ones_own(bin_: int, device_set: int, expected: bool) -> None:
     """A published device is promised to one bin, at most once per strand."""
-    ledger = fresh()
-    ledger.commit(0, 0, [grant(GPU)])
+    tracker = fresh()
+    tracker.commit(0, 0, [allocation(GPU)])
 
-    assert ledger.is_free(GPU, bin_, strand) is expected
+    assert tracker.is_free(GPU, bin_, device_set) is expected
 
 
 @pytest.mark.parametrize(
-    ("bin_", "strand", "expected"),
+    ("bin_", "device_set", "expected"),
     [
         pytest.param(0, 0, False, id="for the machine that has given it"),
         pytest.param(0, 1, True, id="for the same claim as another machine"),
         pytest.param(1, 0, True, id="for another machine, which brings its own"),
     ],
 )
-def test_a_device_that_a_machine_brings_along(bin_: int, strand: int, expected: bool) -> None:
+def test_a_device_that_a_machine_brings_along(bin_: int, device_set: int, expected: bool) -> None:
     """Foretold devices of the same name are different devices on different machines."""
-    ledger = fresh()
-    ledger.commit(0, 0, [grant(FORETOLD)])
+    tracker = fresh()
+    tracker.commit(0, 0, [allocation(FORETOLD)])
 
-    assert (ledger.is_free(FORETOLD, bin_, strand), ledger.is_free(GPU, bin_, strand)) == (expected, True)
+    assert (tracker.is_free(FORETOLD, bin_, device_set), tracker.is_free(GPU, bin_, device_set)) == (
+        expected,
+        True,
+    )
 
 
 def test_devices_held_before() -> None:
     """What somebody has already is free for nobody; what is shared can be shared on."""
-    before = PriorAllocations(
-        exclusive=frozenset({GPU.id}), shared=frozenset({SHARED.id}), portions={(SHARED.id, LANES): 4}
+    prior = PriorAllocations(
+        exclusive=frozenset({GPU.id}),
+        shared=frozenset({SHARED.id}),
+        consumed_capacity={(SHARED.id, LANES): 4},
     )
-    ledger = fresh(before)
+    tracker = fresh(prior)
 
-    assert (ledger.is_free(GPU, 0, 0), ledger.is_shareable(GPU), ledger.is_shareable(SHARED)) == (
+    assert (tracker.is_free(GPU, 0, 0), tracker.is_shareable(GPU), tracker.is_shareable(SHARED)) == (
         False,
         False,
         True,
     )
-    assert (ledger.portion_used(SHARED, LANES, 0, 0), ledger.is_drawing(SHARED, 0, 0)) == (4, True)
+    assert (tracker.capacity_used(SHARED, LANES, 0, 0), tracker.is_consuming(SHARED, 0, 0)) == (4, True)
 
 
 def test_shares_add_up() -> None:
     """What is gone of a shared device is what was held before, what others took, and one's own."""
-    ledger = fresh(PriorAllocations(portions={(SHARED.id, LANES): 1}))
-    ledger.commit(0, 0, [grant(SHARED, lanes=2)])
-    ledger.commit(0, 1, [grant(SHARED, lanes=4)])
-    ledger.commit(1, 0, [grant(SHARED, lanes=3), grant(SHARED, lanes=1)])
+    tracker = fresh(PriorAllocations(consumed_capacity={(SHARED.id, LANES): 1}))
+    tracker.commit(0, 0, [allocation(SHARED, lanes=2)])
+    tracker.commit(0, 1, [allocation(SHARED, lanes=4)])
+    tracker.commit(1, 0, [allocation(SHARED, lanes=3), allocation(SHARED, lanes=1)])
 
-    assert [ledger.portion_used(SHARED, LANES, *at) for at in ((0, 0), (0, 1), (1, 0), (2, 0))] == [
+    assert [tracker.capacity_used(SHARED, LANES, *at) for at in ((0, 0), (0, 1), (1, 0), (2, 0))] == [
         7,
         9,
         9,
@@ -147,73 +154,84 @@ def test_shares_add_up() -> None:
 
 def test_a_shared_device_draws_once() -> None:
     """Several shares of one device draw from its pool once per bin and strand."""
-    ledger = fresh()
-    ledger.commit(0, 0, [grant(SHARED, lanes=1), grant(SHARED, lanes=1)])
+    tracker = fresh()
+    tracker.commit(0, 0, [allocation(SHARED, lanes=1), allocation(SHARED, lanes=1)])
 
-    assert (ledger.drawn(SHARED, POWER, 0, 0), ledger.drawn(SHARED, POWER, 1, 0)) == (3 * NANOS, 3 * NANOS)
-    assert (ledger.is_drawing(SHARED, 0, 0), ledger.is_drawing(SHARED, 0, 1)) == (True, False)
+    assert (tracker.counter_used(SHARED, POWER, 0, 0), tracker.counter_used(SHARED, POWER, 1, 0)) == (
+        3 * NANOS,
+        3 * NANOS,
+    )
+    assert (tracker.is_consuming(SHARED, 0, 0), tracker.is_consuming(SHARED, 0, 1)) == (True, False)
 
 
 def test_counters_of_machines_are_their_own() -> None:
     """What a machine brings along draws from counters that no other machine knows."""
-    foretold = device(gpu("nic", draws={"power": "3"}), template=True)
-    ledger = fresh()
-    ledger.commit(0, 0, [grant(foretold)])
+    foretold = device(gpu("nic", consumes_counters={"power": "3"}), template=True)
+    tracker = fresh()
+    tracker.commit(0, 0, [allocation(foretold)])
 
-    assert [ledger.drawn(foretold, POWER, *at) for at in ((0, 0), (0, 1), (1, 0))] == [3 * NANOS, 0, 0]
+    assert [tracker.counter_used(foretold, POWER, *at) for at in ((0, 0), (0, 1), (1, 0))] == [
+        3 * NANOS,
+        0,
+        0,
+    ]
 
 
 def test_counters_drawn_before() -> None:
     """Devices that were held before have drawn already."""
-    ledger = AllocationTracker(PriorAllocations(), {(SHARED.id.pool_id, "set", "power"): NANOS})
+    tracker = AllocationTracker(PriorAllocations(), {(SHARED.id.pool_id, "set", "power"): NANOS})
 
-    assert ledger.drawn(SHARED, POWER, 0, 0) == NANOS
+    assert tracker.counter_used(SHARED, POWER, 0, 0) == NANOS
 
 
 def test_looking_after_devices_takes_nothing() -> None:
     """A device that is only looked after stays free."""
-    ledger = fresh()
-    ledger.commit(0, 0, [grant(GPU, admin=True)])
+    tracker = fresh()
+    tracker.commit(0, 0, [allocation(GPU, admin=True)])
 
-    assert ledger.is_free(GPU, 1, 0)
+    assert tracker.is_free(GPU, 1, 0)
 
 
 @pytest.mark.parametrize(
-    ("kept", "free", "stamp"),
+    ("kept", "free", "version"),
     [
         pytest.param({0, 1}, False, 0, id="all strands stay"),
         pytest.param({1}, False, 0, id="one strand that has it stays"),
         pytest.param({2}, True, 1, id="no strand that has it stays"),
     ],
 )
-def test_giving_devices_back(kept: set[int], free: bool, stamp: int) -> None:
+def test_giving_devices_back(kept: set[int], free: bool, version: int) -> None:
     """A device is free again once no machine that has it can come of the claim."""
-    ledger = fresh()
-    for strand in (0, 1):
-        ledger.commit(5, strand, [grant(GPU)])
-    ledger.commit(5, 2, [])
-    ledger.keep(5, kept)
+    tracker = fresh()
+    for device_set in (0, 1):
+        tracker.commit(5, device_set, [allocation(GPU)])
+    tracker.commit(5, 2, [])
+    tracker.keep(5, kept)
 
-    assert (ledger.is_free(GPU, 6, 0), ledger.stamp) == (free, stamp)
-    assert ledger.strands(5) == kept
+    assert (tracker.is_free(GPU, 6, 0), tracker.version) == (free, version)
+    assert tracker.device_sets(5) == kept
 
 
 def test_nothing_to_give_back() -> None:
     """A bin that was promised nothing has nothing to give back."""
-    ledger = fresh()
-    ledger.keep(5, {0})
+    tracker = fresh()
+    tracker.keep(5, {0})
 
-    assert (ledger.strands(5), ledger.stamp, ledger.drivers(5)) == (None, 0, [])
+    assert (tracker.device_sets(5), tracker.version, tracker.drivers(5)) == (None, 0, [])
 
 
 def test_shares_and_counters_are_given_back() -> None:
     """Shares and counters follow the strands that are left."""
-    ledger = fresh()
-    ledger.commit(0, 0, [grant(SHARED, lanes=2)])
-    ledger.commit(0, 1, [])
-    ledger.keep(0, {1})
+    tracker = fresh()
+    tracker.commit(0, 0, [allocation(SHARED, lanes=2)])
+    tracker.commit(0, 1, [])
+    tracker.keep(0, {1})
 
-    assert (ledger.portion_used(SHARED, LANES, 1, 0), ledger.drawn(SHARED, POWER, 1, 0), ledger.stamp) == (
+    assert (
+        tracker.capacity_used(SHARED, LANES, 1, 0),
+        tracker.counter_used(SHARED, POWER, 1, 0),
+        tracker.version,
+    ) == (
         0,
         0,
         1,
@@ -223,31 +241,34 @@ def test_shares_and_counters_are_given_back() -> None:
 def test_drivers() -> None:
     """A machine must run the drivers of what it brings along; what is elsewhere runs already."""
     other = device(gpu("x"), template=True)
-    ledger = fresh()
-    ledger.commit(0, 0, [grant(GPU), grant(other)])
-    ledger.commit(0, 1, [grant(GPU)])
+    tracker = fresh()
+    tracker.commit(0, 0, [allocation(GPU), allocation(other)])
+    tracker.commit(0, 1, [allocation(GPU)])
 
-    assert (ledger.drivers(0), ledger.drivers(1)) == ([DRIVER], [])
-    ledger.keep(0, {1})
-    assert ledger.drivers(0) == []
+    assert (tracker.drivers(0), tracker.drivers(1)) == ([DRIVER], [])
+    tracker.keep(0, {1})
+    assert tracker.drivers(0) == []
 
 
 ZONE_A, ZONE_B = (Requirements.only(ZONE, frozenset({zone})) for zone in "ab")
-AT_HOME = DeviceInfo(id=DeviceId(DRIVER, "pool", "x"), raw=GPU.raw, home="n1")
+AT_HOME = DeviceInfo(id=DeviceId(DRIVER, "pool", "x"), raw=GPU.raw, node_name="n1")
 
 
 @pytest.mark.parametrize(
-    ("strands", "stays", "requirements"),
+    ("device_sets", "is_node_local", "requirements"),
     [
-        pytest.param({0: (grant(GPU),)}, False, NOTHING_REQUIRED, id="a device for all nodes"),
-        pytest.param({0: (grant(GPU, term=ZONE_A),)}, False, ZONE_A, id="a device of a zone"),
-        pytest.param({0: (grant(FORETOLD),)}, True, NOTHING_REQUIRED, id="a device of the machine"),
+        pytest.param({0: (allocation(GPU),)}, False, NOTHING_REQUIRED, id="a device for all nodes"),
+        pytest.param({0: (allocation(GPU, term=ZONE_A),)}, False, ZONE_A, id="a device of a zone"),
+        pytest.param({0: (allocation(FORETOLD),)}, True, NOTHING_REQUIRED, id="a device of the machine"),
         pytest.param(
-            {0: (grant(GPU),), 1: (grant(FORETOLD),)}, True, NOTHING_REQUIRED, id="perhaps of the machine"
+            {0: (allocation(GPU),), 1: (allocation(FORETOLD),)},
+            True,
+            NOTHING_REQUIRED,
+            id="perhaps of the machine",
         ),
-        pytest.param({0: (grant(AT_HOME),)}, True, NOTHING_REQUIRED, id="a device of a node"),
+        pytest.param({0: (allocation(AT_HOME),)}, True, NOTHING_REQUIRED, id="a device of a node"),
         pytest.param(
-            {0: (grant(GPU, term=ZONE_A),), 1: (grant(GPU, term=ZONE_B),)},
+            {0: (allocation(GPU, term=ZONE_A),), 1: (allocation(GPU, term=ZONE_B),)},
             False,
             ZONE_A.intersect(ZONE_B),
             id="different zones for different machines",
@@ -255,24 +276,24 @@ AT_HOME = DeviceInfo(id=DeviceId(DRIVER, "pool", "x"), raw=GPU.raw, home="n1")
     ],
 )
 def test_who_else_can_use_a_claim(
-    strands: dict[int, tuple[DeviceAllocation, ...]], stays: bool, requirements: Requirements
+    device_sets: dict[int, tuple[DeviceAllocation, ...]], is_node_local: bool, requirements: Requirements
 ) -> None:
     """A claim can be used where its devices can be reached, whatever its machine becomes."""
-    seat = ClaimAllocation(0, strands)
+    claim_allocation = ClaimAllocation(0, device_sets)
 
-    assert (seat.stays, seat.requirements) == (stays, requirements)
+    assert (claim_allocation.is_node_local, claim_allocation.requirements) == (is_node_local, requirements)
 
 
 def test_claims_follow_their_machine() -> None:
     """Once a claim cannot be of the machine any more, others can use it, and may ask again."""
-    ledger = fresh()
-    for strand, one in ((0, GPU), (1, FORETOLD)):
-        ledger.commit(0, strand, [grant(one)])
-    ledger.seat("c", 0, {0: (grant(GPU),), 1: (grant(FORETOLD),)}, shared=True)
-    before = ledger.stamp, ledger.seats["c"].stays
-    ledger.keep(0, {0})
+    tracker = fresh()
+    for device_set, one in ((0, GPU), (1, FORETOLD)):
+        tracker.commit(0, device_set, [allocation(one)])
+    tracker.record_claim("c", 0, {0: (allocation(GPU),), 1: (allocation(FORETOLD),)}, shared=True)
+    prior = tracker.version, tracker.claim_allocations["c"].is_node_local
+    tracker.keep(0, {0})
 
-    assert (before, ledger.stamp, ledger.seats["c"].stays) == ((1, True), 2, False)
+    assert (prior, tracker.version, tracker.claim_allocations["c"].is_node_local) == ((1, True), 2, False)
 
 
 def result(name: str, **fields: Any) -> DeviceRequestAllocationResult:
@@ -310,7 +331,7 @@ def test_what_was_given_before(
 ) -> None:
     """Devices are held alone or in shares."""
     found = prior_allocations([AllocatedClaim(claim="c", results=tuple(results))], frozenset())
-    amount = found.portions.get((DeviceId(DRIVER, "pool", "a"), LANES))
+    amount = found.consumed_capacity.get((DeviceId(DRIVER, "pool", "a"), LANES))
 
     assert ({each.name for each in found.exclusive}, {each.name for each in found.shared}) == (
         exclusive,
@@ -327,4 +348,4 @@ def test_what_is_let_go() -> None:
     alone = AllocatedClaim(claim="x", results=(result("b"),))
     found = prior_allocations([*share, alone], {"x"})
 
-    assert (found.exclusive, list(found.portions.values())) == (frozenset(), [2 * NANOS])
+    assert (found.exclusive, list(found.consumed_capacity.values())) == (frozenset(), [2 * NANOS])

@@ -100,7 +100,7 @@ def test_claims_of_a_pod(found: Pod, expected: list[tuple[str, bool, str]]) -> N
     """A pod names claims, or has them made from templates, one for itself."""
     claims = claims_of(found, view_of(KNOWN))
 
-    assert [(each.key, each.own, each.devices.requests[0].name) for each in claims] == expected
+    assert [(each.key, each.generated, each.devices.requests[0].name) for each in claims] == expected
 
 
 USES: dict[str, Any] = {"containers": [{"name": "app", "resources": {"claims": [{"name": "other"}]}}]}
@@ -170,7 +170,7 @@ def test_claims_that_have_devices(status: dict[str, Any], expected: object) -> N
     """A claim that has devices says from where they can be reached."""
     (found,) = claims_of(pod("web", NAMED), view_of([claim("mine", **status)]))
 
-    assert found.reach == expected
+    assert found.node_terms == expected
 
 
 def take(
@@ -184,7 +184,7 @@ def take(
         catalog or Catalog(types=()),
         pods=[each for each in view.pods.values() if not each.spec.node_name],
         active=[node for node in nodes if not node.is_leaving],
-        leaving=[node for node in nodes if node.is_leaving],
+        deleting=[node for node in nodes if node.is_leaving],
     )
 
 
@@ -200,7 +200,7 @@ def test_needs_and_problems() -> None:
     )
 
     assert devices is not None
-    assert (list(devices.needs), list(devices.classes)) == (["d/good"], ["gpu"])
+    assert (list(devices.pod_claims), list(devices.classes)) == (["d/good"], ["gpu"])
     assert problems == {"d/bad": "ResourceClaim d/x does not exist"}
 
 
@@ -253,7 +253,7 @@ def test_holdings(reserved: list[dict[str, str]], expected: tuple[Consumer, ...]
     devices, _ = take(pod("web", NAMED), *KNOWN, held, GPU_CLASS)
 
     assert devices is not None
-    (found,) = devices.holdings
+    (found,) = devices.allocated_claims
     assert (found.claim, [each.device for each in found.results], found.consumers) == (
         "d/held",
         ["a"],
@@ -261,13 +261,13 @@ def test_holdings(reserved: list[dict[str, str]], expected: tuple[Consumer, ...]
     )
 
 
-def machine(name: str, *, ready: bool = True, leaving: bool = False) -> list[Resource]:
+def machine(name: str, *, ready: bool = True, deleting: bool = False) -> list[Resource]:
     """Return a node of ours with its claim, perhaps not complete yet, perhaps about to go."""
     labels = {NODEPOOL: "default", INSTANCE_TYPE: "big", REGISTERED: "true"}
     if ready:
         labels[INITIALIZED] = "true"
     meta: dict[str, Any] = {"name": name, "labels": labels}
-    if leaving:
+    if deleting:
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     return [
         convert({"metadata": meta, "spec": {"providerID": name}}, Node),
@@ -304,7 +304,7 @@ def owned(name: str, *, owner: str = "", **spec: Any) -> ResourceSlice:
 )
 def test_what_is_published(found: ResourceSlice, kept: bool) -> None:
     """What a node publishes counts once the node is complete, and as long as it stays."""
-    nodes = [*machine("ready"), *machine("starting", ready=False), *machine("going", leaving=True)]
+    nodes = [*machine("ready"), *machine("starting", ready=False), *machine("going", deleting=True)]
     devices, _ = take(pod("web", NAMED), *KNOWN, GPU_CLASS, *nodes, found)
 
     assert devices is not None
@@ -334,7 +334,7 @@ def test_what_nodes_on_their_way_will_have(ready: bool, catalog: Catalog, expect
 def test_pods_of_nodes_that_go() -> None:
     """Pods of a node that goes let go of what they hold, whether or not they are placed again."""
     bound = pod("old", nodeName="going")
-    devices, _ = take(pod("web", NAMED), bound, *KNOWN, GPU_CLASS, *machine("going", leaving=True))
+    devices, _ = take(pod("web", NAMED), bound, *KNOWN, GPU_CLASS, *machine("going", deleting=True))
 
     assert devices is not None
-    assert devices.leaving == (Consumer("d/old"),)
+    assert devices.deleting_pods == (Consumer("d/old"),)

@@ -101,7 +101,9 @@ def test_how_cheap_it_could_be(claims: list[Any], bound: float) -> None:
 
 def test_a_bound_that_nobody_has_worked_out() -> None:
     """Where the search is given up, every machine counts, which only lowers the bound."""
-    hard = templates(*(gpu(f"g{n:02}", draws={"g": str(100 + n)}) for n in range(30)), counters={"g": "1499"})
+    hard = templates(
+        *(gpu(f"g{n:02}", consumes_counters={"g": str(100 + n)}) for n in range(30)), counters={"g": "1499"}
+    )
     types = [kind("hard", cpu=4, price=1.0, brings=hard), machine(15, 10.0, cpu=4)]
     plan = solved(
         want(pod("web", cpu="1", memory="1"), asking(exactly(count=15))), pools=[pool("default", *types)]

@@ -72,16 +72,18 @@ TWO_SETS = [{"name": "set", "counters": {}}, {"name": "set", "counters": {}}]
     ("found", "problem"),
     [
         pytest.param(
-            sliced(gpu("a", draws={"x": "1"}), counters={"x": "1"}), "", id="a counter that is there"
+            sliced(gpu("a", consumes_counters={"x": "1"}), counters={"x": "1"}),
+            "",
+            id="a counter that is there",
         ),
         pytest.param(
-            sliced(gpu("a", draws={"y": "1"}), counters={"x": "1"}),
-            "device a draws from set/y, which is not there",
+            sliced(gpu("a", consumes_counters={"y": "1"}), counters={"x": "1"}),
+            "device a consumes set/y, which the pool lacks",
             id="a counter that is not there",
         ),
         pytest.param(
-            sliced(gpu("a", draws={"x": "1"})),
-            "device a draws from set/x, which is not there",
+            sliced(gpu("a", consumes_counters={"x": "1"})),
+            "device a consumes set/x, which the pool lacks",
             id="no counter set",
         ),
         pytest.param(
@@ -99,7 +101,10 @@ def test_counters(found: ResourceSliceSpec, problem: str) -> None:
 def test_counters_of_another_slice() -> None:
     """The counters of a pool may be in another slice than the devices that draw from them."""
     pool = {"resourceSliceCount": 2}
-    counters, devices = sliced(counters={"x": "4"}, pool=pool), sliced(gpu("a", draws={"x": "1"}), pool=pool)
+    counters, devices = (
+        sliced(counters={"x": "4"}, pool=pool),
+        sliced(gpu("a", consumes_counters={"x": "1"}), pool=pool),
+    )
 
     assert (only(counters, devices).problem, len(only(counters, devices).counters)) == ("", 1)
 
@@ -108,7 +113,9 @@ def test_counters_of_another_slice() -> None:
     ("broken", "says"),
     [
         pytest.param({"devices": [gpu("a", memory_="lots")]}, "'lots' is not a quantity", id="a capacity"),
-        pytest.param({"devices": [gpu("a", draws={"x": "few"})]}, "'few' is not a quantity", id="a draw"),
+        pytest.param(
+            {"devices": [gpu("a", consumes_counters={"x": "few"})]}, "'few' is not a quantity", id="a draw"
+        ),
         pytest.param(
             {"sharedCounters": [{"name": "set", "counters": {"x": {"value": "some"}}}]},
             "'some' is not a quantity",
@@ -127,7 +134,7 @@ def test_slices_that_cannot_be_read(broken: dict[str, Any], says: str) -> None:
     found = only(convert(plain, ResourceSliceSpec))
 
     assert says in found.problem
-    assert (found.devices, found.reach) == ((), ANYWHERE)
+    assert (found.devices, found.node_terms) == ((), ANYWHERE)
 
 
 def test_pools_are_told_apart_by_driver_and_name() -> None:
@@ -147,7 +154,7 @@ EACH = [gpu("a") | {"nodeName": "n1"}, gpu("b") | {"nodeSelector": zones("a")}, 
 
 
 @pytest.mark.parametrize(
-    ("found", "reaches", "homes"),
+    ("found", "required_terms", "node_names"),
     [
         pytest.param(sliced(gpu("a"), nodeName="n1"), [(N1,)], ["n1"], id="a node"),
         pytest.param(sliced(gpu("a"), nodeSelector=zones("a")), [(ZONE_A,)], [""], id="a selector"),
@@ -160,15 +167,20 @@ EACH = [gpu("a") | {"nodeName": "n1"}, gpu("b") | {"nodeSelector": zones("a")}, 
         ),
     ],
 )
-def test_reach(found: ResourceSliceSpec, reaches: list[tuple[Requirements, ...]], homes: list[str]) -> None:
+def test_reach(
+    found: ResourceSliceSpec, required_terms: list[tuple[Requirements, ...]], node_names: list[str]
+) -> None:
     """A slice, or each of its devices, says from where it can be reached; the pool from where any can."""
     pool = only(found)
 
-    assert ([device.reach for device in pool.devices], [device.home for device in pool.devices]) == (
-        reaches,
-        homes,
+    assert (
+        [device.node_terms for device in pool.devices],
+        [device.node_name for device in pool.devices],
+    ) == (
+        required_terms,
+        node_names,
     )
-    assert pool.reach == tuple(term for reach in reaches for term in reach)
+    assert pool.node_terms == tuple(term for node_terms in required_terms for term in node_terms)
 
 
 def test_templates_are_complete_and_near() -> None:
@@ -176,7 +188,7 @@ def test_templates_are_complete_and_near() -> None:
     (found,) = template_pools([of(0, 0, "a"), of(0, 7, "b")])
 
     assert (found.id, found.problem, found.label) == (PoolId(DRIVER, "pool", True), "", f"{DRIVER}/pool")
-    assert [(device.id.name, device.id.template, device.reach) for device in found.devices] == [
+    assert [(device.id.name, device.id.template, device.node_terms) for device in found.devices] == [
         ("a", True, ANYWHERE),
         ("b", True, ANYWHERE),
     ]

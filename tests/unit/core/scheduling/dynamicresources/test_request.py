@@ -25,11 +25,20 @@ def test_one_request() -> None:
     """A request has the selectors of its class and its own, and one device unless it says otherwise."""
     claim = asking(exactly("r", "true", count=0, capacity={"memory": "2"}, tolerations=[{"key": "t"}]))
     (request,) = compile_claim(claim, CLASSES).requests
-    (ask,) = request.asks
+    (alternative,) = request.alternatives
 
-    assert (ask.request, ask.name, ask.class_name, ask.count, ask.admin) == ("r", "r", "gpu", 1, False)
-    assert [selector.source for selector in ask.selectors] == ['device.driver == "gpu.example.com"', "true"]
-    assert (ask.capacity, ask.tolerations[0].key) == ({"memory": 2 * NANOS}, "t")
+    assert (
+        alternative.request,
+        alternative.name,
+        alternative.class_name,
+        alternative.count,
+        alternative.admin,
+    ) == ("r", "r", "gpu", 1, False)
+    assert [selector.source for selector in alternative.selectors] == [
+        'device.driver == "gpu.example.com"',
+        "true",
+    ]
+    assert (alternative.capacity, alternative.tolerations[0].key) == ({"memory": 2 * NANOS}, "t")
 
 
 def test_alternatives() -> None:
@@ -37,7 +46,9 @@ def test_alternatives() -> None:
     claim = asking(first_of("r", exactly("big", count=4), every("all"), exactly("small")))
     (request,) = compile_claim(claim, CLASSES).requests
 
-    assert [(ask.request, ask.name, ask.count) for ask in request.asks] == [
+    assert [
+        (alternative.request, alternative.name, alternative.count) for alternative in request.alternatives
+    ] == [
         ("r", "r/big", 4),
         ("r", "r/all", None),
         ("r", "r/small", 1),
@@ -57,10 +68,12 @@ def test_constraints(among: list[str], names: list[str], expected: list[bool]) -
     """A constraint is about the requests or alternatives that it names."""
     subs = first_of("r", exactly("x"), exactly("y"))
     wanted = compile_claim(asking(exactly("a"), subs, same="example.com/numa", among=among), CLASSES)
-    asks = {ask.name: ask for request in wanted.requests for ask in request.asks}
+    alternatives = {
+        alternative.name: alternative for request in wanted.requests for alternative in request.alternatives
+    }
 
     assert wanted.constraints == (MatchAttribute("example.com/numa", frozenset(among)),)
-    assert [wanted.constraints[0].covers(asks[name]) for name in names] == expected
+    assert [wanted.constraints[0].covers(alternatives[name]) for name in names] == expected
 
 
 PLAIN_CLASS = {"bad": convert({"selectors": [{"cel": {"expression": "=="}}]}, DeviceClassSpec)}
@@ -191,11 +204,11 @@ def test_taints(taints: list[dict[str, str]], tolerations: list[dict[str, str]],
     (request,) = compile_claim(asking(exactly(tolerations=tolerations)), CLASSES).requests
     device = convert({"name": "a", "taints": taints}, Device)
 
-    assert request.asks[0].tolerates(device.taints) is expected
+    assert request.alternatives[0].tolerates(device.taints) is expected
 
 
 def test_looking_after_devices() -> None:
     """A request with admin access is known as one."""
     (request,) = compile_claim(asking(exactly(adminAccess=True, selectors=cel("true"))), CLASSES).requests
 
-    assert request.asks[0].admin
+    assert request.alternatives[0].admin

@@ -343,7 +343,7 @@ def test_tainted_devices(claim: DeviceClaim, expected: list[str] | None) -> None
 
 
 @pytest.mark.parametrize(
-    ("slices", "reaches", "expected"),
+    ("slices", "required_terms", "expected"),
     [
         pytest.param([sliced(gpu("a"), nodeSelector=zones("zone-1"))], (), ["a"], id="a device of its zone"),
         pytest.param(
@@ -377,13 +377,13 @@ def test_tainted_devices(claim: DeviceClaim, expected: list[str] | None) -> None
     ],
 )
 def test_where_devices_are(
-    slices: list[ResourceSliceSpec], reaches: tuple[NodeTerms, ...], expected: list[str] | None
+    slices: list[ResourceSliceSpec], required_terms: tuple[NodeTerms, ...], expected: list[str] | None
 ) -> None:
     """The node must be where every device can be reached, and where other claims let it be."""
     bench = Bench(*slices)
-    found = bench.find(asking(exactly()), reaches=reaches)
+    found = bench.find(asking(exactly()), required_terms=required_terms)
 
-    assert (found and [grant.device.id.name for grant in found.grants]) == expected
+    assert (found and [allocation.device.id.name for allocation in found.allocations]) == expected
 
 
 MANY = [gpu(f"g{n}", numa=n % 2) for n in range(40)]
@@ -410,7 +410,7 @@ def test_how_many_a_claim_can_have(claim: DeviceClaim, expected: int | None) -> 
     """A claim has at most 32 devices, and alternatives are counted as they are tried."""
     found = Bench(pool(*MANY)).find(claim)
 
-    assert (found and len(found.grants)) == expected
+    assert (found and len(found.allocations)) == expected
 
 
 @pytest.mark.parametrize(
@@ -504,12 +504,12 @@ def test_devices_that_are_alike_are_tried_once(claims: list[DeviceClaim], expect
     bench = Bench(pool(*devices))
     found = bench.find(*claims, steps=500)
 
-    assert (found and len(found.grants), bench.search.is_given_up) == (expected, False)
+    assert (found and len(found.allocations), bench.search.is_given_up) == (expected, False)
 
 
 def test_the_search_ends() -> None:
     """A question with too many answers to look at is given up at the same step every time."""
-    different = [gpu(f"g{n:02}", draws={"g": str(100 + n)}) for n in range(30)]
+    different = [gpu(f"g{n:02}", consumes_counters={"g": str(100 + n)}) for n in range(30)]
     bench = Bench(pool(*different, counters={"g": "1499"}))
 
     assert (bench.find(asking(exactly(count=15))), bench.search.is_given_up) == (None, True)

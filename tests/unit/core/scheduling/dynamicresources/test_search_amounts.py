@@ -22,7 +22,11 @@ from tests.unit.core.scheduling.dynamicresources.hardware import (
 if TYPE_CHECKING:
     from karpenter.api.dra import DeviceClaim
 
-PARTS = [gpu("half-0", draws={"g": "4"}), gpu("half-1", draws={"g": "4"}), gpu("quarter", draws={"g": "2"})]
+PARTS = [
+    gpu("half-0", consumes_counters={"g": "4"}),
+    gpu("half-1", consumes_counters={"g": "4"}),
+    gpu("quarter", consumes_counters={"g": "2"}),
+]
 
 
 @pytest.mark.parametrize(
@@ -69,9 +73,9 @@ def test_devices_that_draw_from_one_pool(
 def test_counters_that_were_drawn_before() -> None:
     """What devices held before the run have drawn is gone."""
     bench = Bench(pool(*PARTS, counters={"g": "8"}))
-    drawn = {(DeviceId(DRIVER, "pool", "half-0").pool_id, "set", "g"): 4 * 10**9}
-    bench.ledger = AllocationTracker(
-        PriorAllocations(exclusive=frozenset({DeviceId(DRIVER, "pool", "half-0")})), drawn
+    consumed_counters = {(DeviceId(DRIVER, "pool", "half-0").pool_id, "set", "g"): 4 * 10**9}
+    bench.tracker = AllocationTracker(
+        PriorAllocations(exclusive=frozenset({DeviceId(DRIVER, "pool", "half-0")})), consumed_counters
     )
 
     assert (bench.names(asking(exactly())), bench.names(asking(exactly(count=2)))) == (["half-1"], None)
@@ -121,7 +125,7 @@ NIC = gpu("nic", shared=True, lanes_="10")
 def test_shares(used: int, claim: DeviceClaim, expected: list[int | None] | None) -> None:
     """A device that can be shared is given away in portions until nothing is left."""
     found = Bench(pool(NIC), shares={"nic": used}).find(claim)
-    lanes = found and [g.portions.get(LANES) for g in found.grants]
+    lanes = found and [g.consumed_capacity.get(LANES) for g in found.allocations]
 
     assert lanes == (expected and [None if each is None else each * 10**9 for each in expected])
 
@@ -129,7 +133,7 @@ def test_shares(used: int, claim: DeviceClaim, expected: list[int | None] | None
 def test_a_shared_device_that_somebody_has_alone() -> None:
     """A device that was given to one claim as a whole is not shared, whatever it says of itself."""
     bench = Bench(pool(NIC))
-    bench.ledger = AllocationTracker(
+    bench.tracker = AllocationTracker(
         PriorAllocations(exclusive=frozenset({DeviceId(DRIVER, "pool", "nic")})), {}
     )
 
@@ -145,7 +149,7 @@ def test_sharing_without_end() -> None:
 
 def test_a_shared_part_draws_once() -> None:
     """Several shares of one part draw from the counters of its piece once."""
-    part = gpu("part", shared=True, lanes_="4", draws={"g": "3"})
+    part = gpu("part", shared=True, lanes_="4", consumes_counters={"g": "3"})
     share = asking(exactly(capacity={"lanes": "1"}, count=3))
 
     assert Bench(pool(part, counters={"g": "3"})).names(share) == ["part"] * 3

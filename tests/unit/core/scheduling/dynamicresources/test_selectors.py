@@ -95,4 +95,4 @@ def test_devices_that_look_alike_are_asked_once() -> None:
     selector = compile_selector(f"{OWN}.cores == 1")
     answers = [matcher.matches([selector], device(gpu(name, cores=1))) for name in "abc"]
 
-    assert (answers, len(matcher._answers)) == ([True, True, True], 1)
+    assert (answers, len(matcher._results)) == ([True, True, True], 1)

@@ -13,8 +13,8 @@ from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, NODE_NAME
 from karpenter.core.scheduling.problem import Options
 from karpenter_local.testing.builders import node, offerings, only, pod, pool, spread
 from tests.unit.core.scheduling.dynamicresources.clusters import (
+    allocated,
     asked,
-    holding,
     kind,
     outcome,
     served,
@@ -188,49 +188,51 @@ def test_nodes_that_are_there(slices: list[Any], claims: list[DeviceClaim], expe
 
 
 @pytest.mark.parametrize(
-    ("holdings", "claims", "expected"),
+    ("allocated_claims", "claims", "expected"),
     [
-        pytest.param([holding("default/x", "a")], [ONE], "", id="somebody has it"),
+        pytest.param([allocated("default/x", "a")], [ONE], "", id="somebody has it"),
         pytest.param(
-            [holding("default/x", "a", adminAccess=True)], [ONE], "n1", id="somebody looks after it"
+            [allocated("default/x", "a", adminAccess=True)], [ONE], "n1", id="somebody looks after it"
         ),
         pytest.param(
-            [holding("default/x", "a", pods=["default/other"])], [ONE], "", id="a pod that stays has it"
+            [allocated("default/x", "a", pods=["default/other"])], [ONE], "", id="a pod that stays has it"
         ),
         pytest.param(
-            [holding("default/x", "nic", consumedCapacity={"lanes": "6"})],
+            [allocated("default/x", "nic", consumedCapacity={"lanes": "6"})],
             [asking(exactly("r", capacity={"lanes": "4"}))],
             "n1",
             id="a share that is left",
         ),
         pytest.param(
-            [holding("default/x", "nic", consumedCapacity={"lanes": "7"})],
+            [allocated("default/x", "nic", consumedCapacity={"lanes": "7"})],
             [asking(exactly("r", capacity={"lanes": "4"}))],
             "",
             id="a share that is not left",
         ),
         pytest.param(
-            [holding("default/x", "half-0")],
+            [allocated("default/x", "half-0")],
             [asking(exactly("r", model("part")))],
             "n1",
             id="counters that are left",
         ),
         pytest.param(
-            [holding("default/x", "half-0"), holding("default/y", "half-1")],
+            [allocated("default/x", "half-0"), allocated("default/y", "half-1")],
             [asking(exactly("r", model("part")))],
             "",
             id="counters that are drawn",
         ),
     ],
 )
-def test_what_others_have(holdings: list[Any], claims: list[DeviceClaim], expected: str) -> None:
+def test_what_others_have(allocated_claims: list[Any], claims: list[DeviceClaim], expected: str) -> None:
     """What claims of the cluster hold is not there for others."""
-    parts = [gpu(name, model="part", draws={"g": "4"}) for name in ("half-0", "half-1", "half-2")]
+    parts = [gpu(name, model="part", consumes_counters={"g": "4"}) for name in ("half-0", "half-1", "half-2")]
     nic = gpu("nic", shared=True, lanes_="10")
-    kept = {"a": [gpu("a")], "nic": [nic]}.get(holdings[0].results[0].device, parts)
+    kept = {"a": [gpu("a")], "nic": [nic]}.get(allocated_claims[0].results[0].device, parts)
     counters = {"g": "8"} if kept is parts else None
     published = sliced(*kept, nodeName="n1", counters=counters)
-    plan = solved(want(pod("web"), *claims), nodes=[ZONE_1], slices=[published], holdings=holdings)
+    plan = solved(
+        want(pod("web"), *claims), nodes=[ZONE_1], slices=[published], allocated_claims=allocated_claims
+    )
 
     assert outcome(plan) == {"web": expected}
 
@@ -371,16 +373,16 @@ def test_claims_that_have_devices(
 
 
 @pytest.mark.parametrize(
-    ("reach", "expected"),
+    ("node_terms", "expected"),
     [
         pytest.param(ANYWHERE, "n1", id="from anywhere"),
         pytest.param(ON_N1, "n1", id="from this node"),
         pytest.param(IN_ZONE_2, "", id="from another zone"),
     ],
 )
-def test_claims_that_have_devices_on_nodes(reach: tuple[Requirements, ...], expected: str) -> None:
+def test_claims_that_have_devices_on_nodes(node_terms: tuple[Requirements, ...], expected: str) -> None:
     """A node takes a pod whose claims have devices that it can reach."""
-    assert outcome(solved(want(pod("web"), served("c", reach)), nodes=[ZONE_1])) == {"web": expected}
+    assert outcome(solved(want(pod("web"), served("c", node_terms)), nodes=[ZONE_1])) == {"web": expected}
 
 
 def test_out_of_reach_is_said() -> None:
@@ -396,10 +398,10 @@ def test_a_moved_pod_lets_go_of_its_devices() -> None:
     moved = msgspec.structs.replace(running, spec=msgspec.structs.replace(running.spec, node_name="old"))
     claim = served("c", (Requirements.only(NODE_NAME, frozenset({"old"})),), ONE)
     fields: dict[str, Any] = {"nodes": [ZONE_1], "slices": [sliced(gpu("a"))]}
-    held = [holding("default/c", "a", pods=["default/web"])]
+    held = [allocated("default/c", "a", pods=["default/web"])]
 
-    assert outcome(solved(want(moved, claim), holdings=held, **fields)) == {"web": "n1"}
-    assert outcome(solved(want(running, claim), holdings=held, **fields)) == {"web": ""}
+    assert outcome(solved(want(moved, claim), allocated_claims=held, **fields)) == {"web": "n1"}
+    assert outcome(solved(want(running, claim), allocated_claims=held, **fields)) == {"web": ""}
 
 
 @pytest.mark.parametrize(
@@ -506,7 +508,7 @@ def test_shares_of_the_network() -> None:
 
 def test_partitions_of_a_machine() -> None:
     """Parts of one piece are given away until the piece is used up."""
-    parts = [gpu(f"part-{n}", draws={"g": "3"}) for n in range(4)]
+    parts = [gpu(f"part-{n}", consumes_counters={"g": "3"}) for n in range(4)]
     brings = templates(*parts, counters={"g": "7"})
     wants = [want(pod(f"web-{n}"), ONE) for n in range(4)]
     plan = solved(*wants, pools=[pool("default", kind("a", brings=brings))])

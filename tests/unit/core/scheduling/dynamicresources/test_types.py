@@ -77,7 +77,7 @@ def test_capacities_counters_and_taints() -> None:
     plain = gpu(
         "a",
         shared=True,
-        draws={"slices": "2"},
+        consumes_counters={"slices": "2"},
         memory_={
             "value": "40Gi",
             "requestPolicy": {
@@ -98,7 +98,10 @@ def test_capacities_counters_and_taints() -> None:
         default=NANOS, values=(NANOS, 2 * NANOS, 4 * NANOS)
     )
     assert found.capacity[f"{DRIVER}/plain"].policy is None
-    assert (found.draws, found.shared) == ((CounterConsumption("set", "slices", 2 * NANOS),), True)
+    assert (found.consumes_counters, found.shared) == (
+        (CounterConsumption("set", "slices", 2 * NANOS),),
+        True,
+    )
     assert found.taints[0].key == "broken"
 
 

@@ -23,14 +23,14 @@ ONE, TWO = asking(exactly(count=1)), asking(exactly(count=2))
     ("one", "other", "alike"),
     [
         pytest.param(
-            PodClaim(key="a", name="g", own=True, devices=ONE),
-            PodClaim(key="b", name="g", own=True, devices=ONE),
+            PodClaim(key="a", name="g", generated=True, devices=ONE),
+            PodClaim(key="b", name="g", generated=True, devices=ONE),
             True,
             id="claims made alike for different pods",
         ),
         pytest.param(
-            PodClaim(key="a", name="g", own=True, devices=ONE),
-            PodClaim(key="b", name="g", own=True, devices=TWO),
+            PodClaim(key="a", name="g", generated=True, devices=ONE),
+            PodClaim(key="b", name="g", generated=True, devices=TWO),
             False,
             id="claims for different things",
         ),
@@ -47,8 +47,8 @@ ONE, TWO = asking(exactly(count=1)), asking(exactly(count=2))
             id="the same claim",
         ),
         pytest.param(
-            PodClaim(key="a", name="g", own=True, devices=ONE, reach=ANYWHERE),
-            PodClaim(key="b", name="g", own=True, devices=ONE, reach=ANYWHERE),
+            PodClaim(key="a", name="g", generated=True, devices=ONE, node_terms=ANYWHERE),
+            PodClaim(key="b", name="g", generated=True, devices=ONE, node_terms=ANYWHERE),
             False,
             id="claims that have devices already",
         ),
@@ -56,7 +56,7 @@ ONE, TWO = asking(exactly(count=1)), asking(exactly(count=2))
 )
 def test_which_claims_are_alike(one: PodClaim, other: PodClaim, alike: bool) -> None:
     """Pods are told apart by claims that others can use or that have devices, not by names of new ones."""
-    assert (PodClaims((one,)).likeness == PodClaims((other,)).likeness) is alike
+    assert (PodClaims((one,)).identity == PodClaims((other,)).identity) is alike
 
 
 def pod(name: str, *, node: str = "", uid: str = "") -> Pod:
@@ -67,7 +67,7 @@ def pod(name: str, *, node: str = "", uid: str = "") -> Pod:
 
 
 @pytest.mark.parametrize(
-    ("consumers", "placed", "leaving", "expected"),
+    ("consumers", "placed", "deleting_pods", "expected"),
     [
         pytest.param([Consumer("d/a")], [pod("a", node="n")], [], True, id="its pod is moved"),
         pytest.param([Consumer("d/a")], [], [Consumer("d/a")], True, id="its pod goes with a node"),
@@ -96,10 +96,12 @@ def pod(name: str, *, node: str = "", uid: str = "") -> Pod:
     ],
 )
 def test_which_claims_are_let_go(
-    consumers: list[Consumer], placed: list[Pod], leaving: list[Consumer], expected: bool
+    consumers: list[Consumer], placed: list[Pod], deleting_pods: list[Consumer], expected: bool
 ) -> None:
     """A claim gives its devices back when every pod that uses it leaves its node."""
-    holding = AllocatedClaim(claim="c", results=(), consumers=tuple(consumers))
-    devices = DynamicResources(needs={}, holdings=(holding,), leaving=tuple(leaving))
+    allocated = AllocatedClaim(claim="c", results=(), consumers=tuple(consumers))
+    devices = DynamicResources(
+        pod_claims={}, allocated_claims=(allocated,), deleting_pods=tuple(deleting_pods)
+    )
 
-    assert devices.let_go(placed) == (frozenset({"c"}) if expected else frozenset())
+    assert devices.released_claims(placed) == (frozenset({"c"}) if expected else frozenset())

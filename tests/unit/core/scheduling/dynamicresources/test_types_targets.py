@@ -31,9 +31,9 @@ def wants(key: str, operator: str, *values: str) -> Requirements:
 )
 def test_a_node_that_is_there(wanted: Requirements, expected: bool) -> None:
     """A node has all its labels already: it suits or it does not."""
-    place = NodeTarget(node("n1", zone="zone-1").existing)
+    target = NodeTarget(node("n1", zone="zone-1").existing)
 
-    assert (place.narrow(wanted) is place) is expected
+    assert (target.narrow(wanted) is target) is expected
 
 
 A = instance_type("a", sold=offerings(1.0, zones=["zone-1"]))
@@ -44,8 +44,8 @@ def claim_place(*, must: str = "b") -> ClaimTarget:
     """Return a new claim that may become `a` or `b`, and must be able to become some type."""
     run = Scheduler(EncodedProblem(problem(pools=[pool("default", A, B)])))
     state = run.base(run.templates[0])
-    universe = state.template.universe
-    kept = universe.left(requirement("node.kubernetes.io/instance-type", "In", [must]))
+    table = state.template.table
+    kept = table.matching(requirement("node.kubernetes.io/instance-type", "In", [must]))
     return ClaimTarget(run.states, state, [kept])
 
 

@@ -51,8 +51,8 @@ def test_avoiding_nodes_is_a_wish_only_where_some_pool_discourages() -> None:
         EncodedProblem(problem(pod("a"), pools=[reluctant])),
     )
 
-    assert len(plain.classes[0].manner.rungs) == 1
-    assert [rung.given_up for rung in discouraged.classes[0].manner.rungs] == [
+    assert len(plain.classes[0].constraints.relaxations) == 1
+    assert [relaxation.given_up for relaxation in discouraged.classes[0].constraints.relaxations] == [
         "",
         "avoiding PreferNoSchedule nodes",
     ]
@@ -61,7 +61,7 @@ def test_avoiding_nodes_is_a_wish_only_where_some_pool_discourages() -> None:
 def test_every_run_starts_with_fresh_counts() -> None:
     """What one run counts is not seen by another."""
     encoded = EncodedProblem(problem(pod("a", app="a", spreads=[spread(ZONE, app="a")]), pools=[POOL]))
-    one, other = (encoded.wishes(encoded.fresh_topology())[0][0].demands.domains[0].group for _ in range(2))
+    one, other = (encoded.pod_data(encoded.fresh_topology())[0][0].demands.domains[0].group for _ in range(2))
 
     one.add("zone-1")
 

@@ -10,7 +10,7 @@ from karpenter.api.labels import ARCH, HOSTNAME, ZONE
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.problem import PodVolumes
 from karpenter_local.testing.builders import company, node, only, pod, problem, spread, taint, tolerate
-from tests.unit.core.scheduling.pack.runs import fresh, unlabelled, wish_of
+from tests.unit.core.scheduling.pack.schedulers import fresh, pod_data_of, unlabelled
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
@@ -25,7 +25,7 @@ THERE = [
 
 def kinds(*pods: Pod) -> list[int]:
     """Return the kind of each node, as far as some pods can tell."""
-    return fresh(problem(pods, nodes=THERE)).kinds.of.tolist()
+    return fresh(problem(pods, nodes=THERE)).node_groups.of.tolist()
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,14 @@ def test_labels_that_volumes_ask_about_make_a_difference() -> None:
     """Where a volume can be reached from is a question about nodes too."""
     volumes = {"default/x": PodVolumes(alternatives=(Requirements.only("team", frozenset({"red"})),))}
 
-    run = fresh(problem(pod("x"), nodes=THERE, volumes=volumes))
+    scheduler = fresh(problem(pod("x"), nodes=THERE, volumes=volumes))
 
-    assert run.kinds.of.tolist() == [0, 0, 1, 2]
-    assert [kind.suits(wish_of(run, "x")) for kind in run.kinds.all] == [False, False, True]
+    assert scheduler.node_groups.of.tolist() == [0, 0, 1, 2]
+    assert [kind.suits(pod_data_of(scheduler, "x")) for kind in scheduler.node_groups.all] == [
+        False,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -77,10 +81,10 @@ def test_labels_that_volumes_ask_about_make_a_difference() -> None:
 )
 def test_suits(one: Pod, expected: list[int]) -> None:
     """A kind of node suits a pod by its labels and taints, whatever runs there."""
-    run = fresh(problem(one, nodes=THERE))
+    scheduler = fresh(problem(one, nodes=THERE))
 
-    assert run.nodes_for(wish_of(run, "x")).tolist() == expected
-    assert run.nodes_for(wish_of(run, "x")).tolist() == expected
+    assert scheduler.nodes_for(pod_data_of(scheduler, "x")).tolist() == expected
+    assert scheduler.nodes_for(pod_data_of(scheduler, "x")).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -103,6 +107,6 @@ def test_suits(one: Pod, expected: list[int]) -> None:
 def test_permits(one: Pod, expected: list[bool]) -> None:
     """Counts decide which kinds are open now; a node without the label is in no domain."""
     there = [node("n0", pod("w", app="web"), zone="zone-1"), node("n1", zone="zone-2")]
-    run = fresh(problem(one, nodes=[*there, unlabelled(node("n2"), ZONE)]))
+    scheduler = fresh(problem(one, nodes=[*there, unlabelled(node("n2"), ZONE)]))
 
-    assert [kind.permits(wish_of(run, "x")) for kind in run.kinds.all] == expected
+    assert [kind.permits(pod_data_of(scheduler, "x")) for kind in scheduler.node_groups.all] == expected

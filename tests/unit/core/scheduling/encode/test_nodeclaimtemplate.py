@@ -105,7 +105,7 @@ def test_daemons_add_up_per_type() -> None:
     assert [load["cpu"] for load in found.overhead] == [100, 150]
     assert [load["pods"] for load in found.overhead] == [1, 2]
     assert [[port.port for port in ports] for ports in found.ports] == [[80], [80, 90]]
-    assert found.universe.room[:, 0].tolist() == [3900, 3850]
+    assert found.table.room[:, 0].tolist() == [3900, 3850]
     assert found.has_daemon_ports
 
 
@@ -128,8 +128,8 @@ def test_the_pool_narrows_its_offerings() -> None:
     """A claim starts from the offerings that the pool's requirements leave."""
     found = template(pool("p", PLAIN, ARM, requires=[only(ARCH, "arm64"), only(ZONE, "zone-1")]))
 
-    assert [found.universe.types[k].name for k in found.universe.types_of(found.bits)] == ["arm"]
-    assert found.universe.values(ZONE, found.bits) == {"zone-1"}
+    assert [found.table.types[k].name for k in found.table.types_of(found.bits)] == ["arm"]
+    assert found.table.values(ZONE, found.bits) == {"zone-1"}
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ TYPES = (
 
 def sold(ours: OfferingTable, wanted: Requirement) -> list[tuple[str, str]]:
     """Return the type and zone of every offering that satisfies a requirement."""
-    bits = ours.left(wanted)
+    bits = ours.matching(wanted)
     return [
         (ours.types[int(ours.owner[n])].name, each.zone)
         for n, each in enumerate(ours.offerings)
@@ -94,17 +94,17 @@ def test_values() -> None:
     """The values of a label are those that some offering of a set can have."""
     ours = OfferingTable(TYPES, frozenset())
 
-    assert ours.sayings(ZONE).values(0b111) == {"zone-1", "zone-2"}
-    assert ours.sayings(ZONE).values(0b001) == {"zone-1"}
-    assert ours.sayings(GENERATION).values(0b111) == {"4"}
-    assert ours.sayings(LABEL).values(0b111) == frozenset()
+    assert ours.label_values(ZONE).values(0b111) == {"zone-1", "zone-2"}
+    assert ours.label_values(ZONE).values(0b001) == {"zone-1"}
+    assert ours.label_values(GENERATION).values(0b111) == {"4"}
+    assert ours.label_values(LABEL).values(0b111) == frozenset()
 
 
 def test_names() -> None:
     """A key is named when at least one offering has a value for it."""
     ours = OfferingTable(TYPES, frozenset({LABEL}))
 
-    assert (ours.sayings(GENERATION).names, ours.sayings(LABEL).names) == (True, False)
+    assert (ours.label_values(GENERATION).names, ours.label_values(LABEL).names) == (True, False)
 
 
 def test_many_different_sayings_are_told_apart_too() -> None:
@@ -113,7 +113,8 @@ def test_many_different_sayings_are_told_apart_too() -> None:
     ours = OfferingTable(types, frozenset())
 
     assert all(
-        ours.left(requirement(INSTANCE_TYPE, "In", [f"t{number}"])) == 1 << number for number in range(100)
+        ours.matching(requirement(INSTANCE_TYPE, "In", [f"t{number}"])) == 1 << number
+        for number in range(100)
     )
 
 
@@ -122,8 +123,8 @@ def test_answers_are_remembered() -> None:
     ours = OfferingTable(TYPES, frozenset())
     wanted = requirement(ZONE, "In", ["zone-1"])
 
-    assert ours.left(wanted) == ours.left(wanted) == 0b001
-    assert ours.sayings(ZONE) is ours.sayings(ZONE)
+    assert ours.matching(wanted) == ours.matching(wanted) == 0b001
+    assert ours.label_values(ZONE) is ours.label_values(ZONE)
 
 
 def test_one_shelf_serves_every_problem_with_the_same_types() -> None:

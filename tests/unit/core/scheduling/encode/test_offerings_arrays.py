@@ -21,19 +21,19 @@ TALL = instance_type("tall", cpu=2, memory=32, sold=[offering("zone-2", SPOT, 0.
 GIB = 2**30
 
 
-def universe() -> PoolOfferingTable:
+def table() -> PoolOfferingTable:
     """Return a fresh universe of three types."""
     return PoolOfferingTable((SMALL, WIDE, TALL), AXIS, frozenset())
 
 
 def test_room_is_what_machines_have_for_pods() -> None:
     """Every type has a row of what it has of each resource on the axis."""
-    assert universe().room.tolist() == [[2000, 4 * GIB, 110], [8000, 4 * GIB, 110], [2000, 32 * GIB, 110]]
+    assert table().room.tolist() == [[2000, 4 * GIB, 110], [8000, 4 * GIB, 110], [2000, 32 * GIB, 110]]
 
 
 def test_daemons_take_their_share_type_by_type() -> None:
     """What the daemons of a type need is taken off its room only."""
-    ours = universe()
+    ours = table()
 
     ours.reserve([{}, {"cpu": 500, "pods": 1}, {}])
 
@@ -43,7 +43,7 @@ def test_daemons_take_their_share_type_by_type() -> None:
 
 def test_an_overdrawn_type_has_no_room_at_all() -> None:
     """A type whose daemons need more than it has of anything takes no pods, however much else is left."""
-    ours = universe()
+    ours = table()
 
     ours.reserve([{"cpu": 2001}, {}, {}])
 
@@ -65,7 +65,7 @@ def test_a_type_whose_system_needs_more_than_it_has_takes_nothing() -> None:
 
 def test_keeping() -> None:
     """Requirements and wanted types each narrow a set of offerings."""
-    ours = universe()
+    ours = table()
     in_zone = ours.keep(ours.everything, [requirement(ZONE, "In", ["zone-2"])])
 
     assert ours.types_of(in_zone).tolist() == [1, 2]
@@ -75,16 +75,16 @@ def test_keeping() -> None:
 
 def test_the_cheapest_offering_of_a_set() -> None:
     """Nothing at all has no price that anyone could pay."""
-    ours = universe()
+    ours = table()
 
     assert ours.cheapest(ours.everything) == pytest.approx(0.1)
-    assert ours.cheapest(ours.left(requirement(ZONE, "In", ["zone-2"]))) == pytest.approx(0.2)
+    assert ours.cheapest(ours.matching(requirement(ZONE, "In", ["zone-2"]))) == pytest.approx(0.2)
     assert ours.cheapest(0) == math.inf
 
 
 def test_labels_are_answered_by_the_shelf() -> None:
     """Which values a label can have, and whether anybody names it, is known."""
-    ours = universe()
+    ours = table()
 
     assert ours.values(ZONE, ours.everything) == {"zone-1", "zone-2"}
     assert ours.names(ZONE)
@@ -93,7 +93,7 @@ def test_labels_are_answered_by_the_shelf() -> None:
 
 def test_the_frontier_has_the_largest_rooms_only() -> None:
     """A machine that another one equals or exceeds everywhere says nothing new about what fits."""
-    ours = universe()
+    ours = table()
 
     assert sorted(ours.frontier(ours.everything)[:, :2].tolist()) == [[2000, 32 * GIB], [8000, 4 * GIB]]
 

@@ -194,7 +194,9 @@ def test_own_spreads_come_before_defaults() -> None:
         problem(own, spread_defaults={"default/a": (spread(ZONE, app="a"),)}), avoidance=False
     )
 
-    assert [each.topology_key for rung in group.manner.rungs for each in rung.spreads] == [HOSTNAME]
+    assert [
+        each.topology_key for relaxation in group.constraints.relaxations for each in relaxation.spreads
+    ] == [HOSTNAME]
 
 
 def test_large_pods_come_first() -> None:
@@ -223,7 +225,10 @@ def test_readings_are_in_order() -> None:
     """A class knows every reading of its pods, the most demanding first."""
     (group,) = classify(problem(pod("a", terms=[[only(ZONE, "x")], [only(ZONE, "y")]])), avoidance=False)
 
-    assert [rung.requirements[ZONE].values for rung in group.manner.rungs] == [{"x"}, {"y"}]
+    assert [relaxation.requirements[ZONE].values for relaxation in group.constraints.relaxations] == [
+        {"x"},
+        {"y"},
+    ]
 
 
 def test_pods_that_differ_in_size_alone_share_their_manner() -> None:
@@ -235,10 +240,10 @@ def test_pods_that_differ_in_size_alone_share_their_manner() -> None:
         alike, others, stored, volumes={"default/e": PodVolumes(claims={"ebs": frozenset({"claim"})})}
     )
 
-    found = {each.example.metadata.name: each.manner for each in classify(given, avoidance=False)}
+    found = {each.example.metadata.name: each.constraints for each in classify(given, avoidance=False)}
 
     assert found["a"] is found["b"]
-    assert len({id(manner) for manner in found.values()}) == 4
+    assert len({id(constraints) for constraints in found.values()}) == 4
 
 
 def test_preferences_may_be_ignored() -> None:
@@ -248,13 +253,13 @@ def test_preferences_may_be_ignored() -> None:
     (respected,) = classify(problem(fond), avoidance=False)
     (ignored,) = classify(problem(fond, options=Options(preferences="Ignore")), avoidance=False)
 
-    assert (len(respected.manner.rungs), len(ignored.manner.rungs)) == (2, 1)
+    assert (len(respected.constraints.relaxations), len(ignored.constraints.relaxations)) == (2, 1)
 
 
 def test_a_class_knows_what_its_pods_want() -> None:
     """Namespace, ports and requests are those of every pod in the class."""
     (group,) = classify(problem(replicas(pod("a", cpu="2", ports=[80], namespace="web"), 2)), avoidance=False)
 
-    assert group.manner.namespace == "web"
+    assert group.constraints.namespace == "web"
     assert [port.port for port in group.ports] == [80]
     assert group.requests == {"cpu": 2000, "memory": 128 * 2**20, "pods": 1}

@@ -86,7 +86,7 @@ def test_the_order_of_giving_up() -> None:
     """Wishes are given up one by one, in a fixed order, the heaviest of a kind first."""
     found = rungs(avoidance=True, **EVERYTHING)
 
-    assert [rung.given_up for rung in found] == [
+    assert [relaxation.given_up for relaxation in found] == [
         "",
         "a node affinity term",
         "a preferred pod affinity",
@@ -109,8 +109,8 @@ def test_the_first_rung_holds_everything() -> None:
     assert (
         str(first.requirements),
         str(first.strict),
-        [term.topology_key for term in first.near],
-        [term.topology_key for term in first.apart],
+        [term.topology_key for term in first.pod_affinity],
+        [term.topology_key for term in first.pod_anti_affinity],
         [each.topology_key for each in first.spreads],
     ) == (
         "p In [heavy], r In [1], s In [1]",
@@ -127,40 +127,40 @@ def test_the_last_rung_holds_what_is_required() -> None:
 
     assert (
         str(last.requirements),
-        [term.topology_key for term in last.near],
-        [term.topology_key for term in last.apart],
+        [term.topology_key for term in last.pod_affinity],
+        [term.topology_key for term in last.pod_anti_affinity],
         [each.topology_key for each in last.spreads],
         last.tolerations,
     ) == ("r In [2], s In [1]", ["host"], ["host"], ["host"], ())
 
 
 @pytest.mark.parametrize(
-    ("rung", "expected"),
+    ("relaxation", "expected"),
     [
         pytest.param(0, ["zone", "rack"], id="the heaviest first"),
         pytest.param(2, ["rack"], id="the heaviest goes first"),
         pytest.param(3, [], id="then the next"),
     ],
 )
-def test_company_is_given_up_by_weight(rung: int, expected: list[str]) -> None:
+def test_company_is_given_up_by_weight(relaxation: int, expected: list[str]) -> None:
     """Of preferred pod affinities the heaviest is held first, and given up first."""
-    found = rungs(**EVERYTHING)[rung]
+    found = rungs(**EVERYTHING)[relaxation]
 
-    assert [term.topology_key for term in found.near[1:]] == expected
+    assert [term.topology_key for term in found.pod_affinity[1:]] == expected
 
 
 def test_equal_weights_keep_their_order() -> None:
     """Of two preferences with one weight the first is the first to count, and to go."""
     found = rungs(affinity=node_affinity(None, [preferred(5, "p", "first"), preferred(5, "p", "second")]))
 
-    assert [str(rung.requirements) for rung in found] == ["p In [first]", "p In [second]", ""]
+    assert [str(relaxation.requirements) for relaxation in found] == ["p In [first]", "p In [second]", ""]
 
 
 def test_spreads_close_ranks() -> None:
     """When a spread is given up, the last one takes its place; that is then the next to go."""
     found = rungs(topologySpreadConstraints=[spread("a"), spread("b"), spread("c")])
 
-    assert [[each.topology_key for each in rung.spreads] for rung in found] == [
+    assert [[each.topology_key for each in relaxation.spreads] for relaxation in found] == [
         ["a", "b", "c"],
         ["c", "b"],
         ["b"],
@@ -177,7 +177,7 @@ def test_the_last_alternative_is_never_given_up() -> None:
     """Of required alternatives one must hold."""
     found = rungs(affinity=node_affinity([expression("r", "1"), expression("r", "2"), expression("r", "3")]))
 
-    assert [str(rung.requirements) for rung in found] == ["r In [1]", "r In [2]", "r In [3]"]
+    assert [str(relaxation.requirements) for relaxation in found] == ["r In [1]", "r In [2]", "r In [3]"]
 
 
 def test_ignored_preferences() -> None:
@@ -185,7 +185,13 @@ def test_ignored_preferences() -> None:
     found = rungs(respect=False, **EVERYTHING)
 
     assert [
-        (str(r.requirements), len(r.near), len(r.apart), [s.topology_key for s in r.spreads]) for r in found
+        (
+            str(r.requirements),
+            len(r.pod_affinity),
+            len(r.pod_anti_affinity),
+            [s.topology_key for s in r.spreads],
+        )
+        for r in found
     ] == [("r In [1], s In [1]", 1, 1, ["host"]), ("r In [2], s In [1]", 1, 1, ["host"])]
 
 
@@ -251,12 +257,12 @@ def test_avoidance_adds_a_toleration() -> None:
 )
 def test_contradictions(spec: dict[str, Any], expected: list[str]) -> None:
     """A label that must be there and can have no value makes a reading impossible, and is named."""
-    assert [rung.impossible for rung in rungs(**spec)] == expected
+    assert [relaxation.impossible for relaxation in rungs(**spec)] == expected
 
 
 def test_a_pod_without_wishes() -> None:
     """There is one way to read a pod that says nothing."""
-    assert [str(rung.requirements) for rung in rungs()] == [""]
+    assert [str(relaxation.requirements) for relaxation in rungs()] == [""]
 
 
 @pytest.mark.parametrize(

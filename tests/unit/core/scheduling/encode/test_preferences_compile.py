@@ -21,7 +21,7 @@ from karpenter_local.testing.builders import (
     taint,
     tolerate,
 )
-from tests.unit.core.scheduling.pack.runs import fresh, wish_of
+from tests.unit.core.scheduling.pack.schedulers import fresh, pod_data_of
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
@@ -32,10 +32,10 @@ MANY = 2**31 - 1
 WEB, DB = pod("w", app="web"), pod("d", app="db")
 
 
-def wish(one: Pod) -> PodData:
+def pod_data(one: Pod) -> PodData:
     """Return the wish of a pod beside four nodes: with nothing, two ``web``, one ``web``, and one ``db``."""
     there = [node("n0"), node("n1", WEB, pod("v", app="web")), node("n2", WEB), node("n3", DB)]
-    return wish_of(fresh(problem(one, pools=[POOL], nodes=there)), one.metadata.name)
+    return pod_data_of(fresh(problem(one, pools=[POOL], nodes=there)), one.metadata.name)
 
 
 CAPS = [
@@ -85,7 +85,7 @@ CAPS = [
 @pytest.mark.parametrize(("one", "expected"), CAPS)
 def test_caps(one: Pod, expected: list[int]) -> None:
     """What runs on a bin decides how many more pods of a class it takes; one bin or many are asked alike."""
-    ours = wish(one)
+    ours = pod_data(one)
     caps = ours.host_caps(0, 4)
 
     assert [ours.host_cap(number) for number in range(4)] == expected
@@ -94,14 +94,14 @@ def test_caps(one: Pod, expected: list[int]) -> None:
 
 def test_without_demands_there_are_no_caps() -> None:
     """Nothing is worked out for pods that nothing limits."""
-    assert wish(pod("x")).host_caps(0, 4) is None
+    assert pod_data(pod("x")).host_caps(0, 4) is None
 
 
 def test_a_single_demand_has_its_own_cap() -> None:
     """Each demand can be asked alone which bins it closes."""
-    ours = wish(pod("x", near=[company(HOSTNAME, app="web"), company(HOSTNAME, app="db")]))
+    ours = pod_data(pod("x", near=[company(HOSTNAME, app="web"), company(HOSTNAME, app="db")]))
 
-    assert [[host_limit(asked, number) > 0 for number in range(4)] for asked in ours.demands.hosts] == [
+    assert [[host_limit(demand, number) > 0 for number in range(4)] for demand in ours.demands.hosts] == [
         [False, True, True, False],
         [False, False, False, True],
     ]
@@ -109,8 +109,8 @@ def test_a_single_demand_has_its_own_cap() -> None:
 
 def test_full_bins_are_closed_for_good_unless_company_may_come() -> None:
     """A bin that a pod must avoid stays closed; one that lacks company may still get it."""
-    avoiding = wish(pod("x", apart=[company(HOSTNAME, app="web")]))
-    seeking = wish(pod("x", near=[company(HOSTNAME, app="web")]))
+    avoiding = pod_data(pod("x", apart=[company(HOSTNAME, app="web")]))
+    seeking = pod_data(pod("x", near=[company(HOSTNAME, app="web")]))
 
     assert [avoiding.is_closed(number) for number in (0, 1)] == [False, True]
     assert [seeking.is_closed(number) for number in (0, 1)] == [False, False]
@@ -119,10 +119,10 @@ def test_full_bins_are_closed_for_good_unless_company_may_come() -> None:
 def test_taints_are_asked_once_per_pool() -> None:
     """Whether a pool's taints are tolerated is remembered."""
     tainted = pool("p", instance_type("t"), taints=(taint("gpu"),))
-    run = fresh(problem(pod("x"), pod("y", tolerations=[tolerate("gpu")]), pools=[tainted]))
-    (template,) = run.templates
+    scheduler = fresh(problem(pod("x"), pod("y", tolerations=[tolerate("gpu")]), pools=[tainted]))
+    (template,) = scheduler.templates
 
-    assert [wish_of(run, name).tolerates(template) for name in "xyxy"] == [False, True, False, True]
+    assert [pod_data_of(scheduler, name).tolerates(template) for name in "xyxy"] == [False, True, False, True]
 
 
 def test_a_wish_says_what_its_reading_says() -> None:
@@ -133,7 +133,7 @@ def test_a_wish_says_what_its_reading_says() -> None:
         tolerations=[tolerate("t")],
         prefers=Wishes(nodes=((1, [only(ZONE, "zone-1")]),)),
     )
-    ours = wish(fond)
+    ours = pod_data(fond)
 
     assert ours.requirements.keys() == {ARCH, ZONE}
     assert ours.strict.keys() == {ARCH}
@@ -142,16 +142,16 @@ def test_a_wish_says_what_its_reading_says() -> None:
 
 def test_counts_that_matter_change_the_stamp() -> None:
     """A count in a group that limits the pod makes old answers worthless; others do not."""
-    run = fresh(
+    scheduler = fresh(
         problem(
             pod("x", app="web", spreads=[spread(ZONE, app="web")]),
             pod("y", near=[company(ZONE, app="web")]),
             pools=[POOL],
         )
     )
-    even, near = wish_of(run, "x").reading, wish_of(run, "y").reading
-    before = even.stamp(), near.stamp()
+    even, near = pod_data_of(scheduler, "x").compiled, pod_data_of(scheduler, "y").compiled
+    before = even.counts_version(), near.counts_version()
 
     even.demands.domains[0].group.add("zone-1")
 
-    assert (even.stamp() != before[0], near.stamp() != before[1]) == (True, False)
+    assert (even.counts_version() != before[0], near.counts_version() != before[1]) == (True, False)

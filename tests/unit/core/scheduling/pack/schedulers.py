@@ -23,29 +23,29 @@ def fresh(given: Problem) -> Scheduler:
 
 def placed(given: Problem) -> Scheduler:
     """Return a run of a problem in which everything is placed, first come, first served."""
-    run = fresh(given)
-    greedy.pack(run, {each.number: len(each.pods) for each in run.encoded.classes})
-    return run
+    scheduler = fresh(given)
+    greedy.pack(scheduler, {each.number: len(each.pods) for each in scheduler.encoded.classes})
+    return scheduler
 
 
-def wish_of(run: Scheduler, name: str, reading: int = 0) -> PodData:
+def pod_data_of(scheduler: Scheduler, name: str, compiled: int = 0) -> PodData:
     """Return one reading of the class that a pod belongs to."""
-    for each in run.encoded.classes:
+    for each in scheduler.encoded.classes:
         if any(pod.metadata.name == name for pod in each.pods):
-            return run.wishes[each.number][reading]
+            return scheduler.pod_data[each.number][compiled]
     raise KeyError(name)
 
 
-def bins(run: Scheduler) -> list[list[str]]:
+def bins(scheduler: Scheduler) -> list[list[str]]:
     """Return the pods of every claim, in the order in which they came."""
     dealt: dict[int, int] = {}
-    found: list[list[str]] = [[] for _ in range(run.claims.count)]
-    for move in run.moves:
-        start = dealt.get(move.wish.of.number, 0)
-        dealt[move.wish.of.number] = start + move.many
-        if move.bin >= run.nodes.count:
-            some = move.wish.of.pods[start : start + move.many]
-            found[move.bin - run.nodes.count] += [pod.metadata.name for pod in some]
+    found: list[list[str]] = [[] for _ in range(scheduler.claims.count)]
+    for placement in scheduler.placements:
+        start = dealt.get(placement.pod_data.pod_class.number, 0)
+        dealt[placement.pod_data.pod_class.number] = start + placement.pod_count
+        if placement.bin >= scheduler.nodes.count:
+            some = placement.pod_data.pod_class.pods[start : start + placement.pod_count]
+            found[placement.bin - scheduler.nodes.count] += [pod.metadata.name for pod in some]
     return found
 
 

@@ -26,8 +26,8 @@ from karpenter_local.testing.builders import (
     spread,
     taint,
 )
-from tests.unit.core.scheduling.pack import runs
-from tests.unit.core.scheduling.pack.runs import bins
+from tests.unit.core.scheduling.pack import schedulers
+from tests.unit.core.scheduling.pack.schedulers import bins
 
 if TYPE_CHECKING:
     from karpenter.core.scheduling.pack.scheduler import Scheduler
@@ -38,9 +38,9 @@ T8 = instance_type("t8", cpu=8, memory=16)
 POOL = pool("p", T4, T8)
 
 
-def sizes(run: Scheduler) -> list[int]:
+def sizes(scheduler: Scheduler) -> list[int]:
     """Return how many pods each claim has."""
-    return [len(each) for each in bins(run)]
+    return [len(each) for each in bins(scheduler)]
 
 
 # Existing nodes.
@@ -50,10 +50,13 @@ def test_existing_nodes_come_first_in_order() -> None:
     """Pods fill the nodes that are there, one after the other, before anything is bought."""
     there = [node("n1", free={"cpu": "2"}), node("n2", free={"cpu": "1"})]
 
-    run = runs.placed(problem(replicas(pod("a", cpu="1"), 4), pools=[POOL], nodes=there))
+    scheduler = schedulers.placed(problem(replicas(pod("a", cpu="1"), 4), pools=[POOL], nodes=there))
 
-    assert DecodedPlan(run).placed == {"n1": ("default/a-000", "default/a-001"), "n2": ("default/a-002",)}
-    assert bins(run) == [["a-003"]]
+    assert DecodedPlan(scheduler).placed == {
+        "n1": ("default/a-000", "default/a-001"),
+        "n2": ("default/a-002",),
+    }
+    assert bins(scheduler) == [["a-003"]]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +102,9 @@ def test_existing_nodes_come_first_in_order() -> None:
 )
 def test_nodes_take_what_they_may(given: Problem, expected: dict[str, int]) -> None:
     """A node takes as many pods as room, ports and company allow."""
-    assert {name: len(pods) for name, pods in DecodedPlan(runs.placed(given)).placed.items()} == expected
+    assert {
+        name: len(pods) for name, pods in DecodedPlan(schedulers.placed(given)).placed.items()
+    } == expected
 
 
 def test_volumes_are_attached_up_to_the_limit_of_a_node() -> None:
@@ -112,9 +117,12 @@ def test_volumes_are_attached_up_to_the_limit_of_a_node() -> None:
     }
     there = [node("n1", volumes={"csi": frozenset({"default/one"})}, volume_limits={"csi": 2}), node("n2")]
 
-    run = runs.placed(problem(*(pod(name) for name in "abcd"), nodes=there, volumes=volumes))
+    scheduler = schedulers.placed(problem(*(pod(name) for name in "abcd"), nodes=there, volumes=volumes))
 
-    assert DecodedPlan(run).placed == {"n1": ("default/a", "default/b", "default/c"), "n2": ("default/d",)}
+    assert DecodedPlan(scheduler).placed == {
+        "n1": ("default/a", "default/b", "default/c"),
+        "n2": ("default/d",),
+    }
 
 
 # Claims.
@@ -126,9 +134,9 @@ def test_the_claim_with_the_fewest_pods_comes_first() -> None:
         replicas(pod("big", cpu="5"), 3), replicas(pod("small", cpu="1"), 4), pools=[pool("p", T8)]
     )
 
-    run = runs.placed(given)
+    scheduler = schedulers.placed(given)
 
-    assert bins(run) == [
+    assert bins(scheduler) == [
         ["big-000", "small-000", "small-003"],
         ["big-001", "small-001"],
         ["big-002", "small-002"],
@@ -151,15 +159,15 @@ def test_levelling_many_pods_is_placing_them_one_by_one(count: int) -> None:
     given = problem(
         *fixed, replicas(small, count), pools=[pool("p", *kinds)], options=Options(packing="greedy")
     )
-    run, slow = runs.fresh(given), runs.fresh(given)
-    everyone = {each.number: len(each.pods) for each in run.encoded.classes}
+    scheduler, slow = schedulers.fresh(given), schedulers.fresh(given)
+    everyone = {each.number: len(each.pods) for each in scheduler.encoded.classes}
 
-    greedy.pack(run, everyone)
+    greedy.pack(scheduler, everyone)
     for each in slow.encoded.classes:
         for _ in range(len(each.pods)):
             greedy.place_class(slow, each, 1)
 
-    assert sizes(run) == sizes(slow)
+    assert sizes(scheduler) == sizes(slow)
 
 
 def test_a_full_claim_is_passed_over_when_many_are_placed() -> None:
@@ -171,7 +179,7 @@ def test_a_full_claim_is_passed_over_when_many_are_placed() -> None:
         pools=[pool("p", T8)],
     )
 
-    assert sizes(runs.placed(given)) == [1, 1, 9, 12]
+    assert sizes(schedulers.placed(given)) == [1, 1, 9, 12]
 
 
 def test_claims_that_do_not_suit_are_passed_over_when_many_are_placed() -> None:
@@ -183,7 +191,7 @@ def test_claims_that_do_not_suit_are_passed_over_when_many_are_placed() -> None:
         pools=[pool("p", T8, arm)],
     )
 
-    assert sizes(runs.placed(given)) == [1, 20]
+    assert sizes(schedulers.placed(given)) == [1, 20]
 
 
 def test_anti_affinity_takes_a_claim_each() -> None:
@@ -194,7 +202,7 @@ def test_anti_affinity_takes_a_claim_each() -> None:
         pools=[pool("p", T8)],
     )
 
-    assert bins(runs.placed(given)) == [["big-000", "a-000"], ["big-001", "a-001"], ["a-002"]]
+    assert bins(schedulers.placed(given)) == [["big-000", "a-000"], ["big-001", "a-001"], ["a-002"]]
 
 
 def test_when_no_claim_may_take_a_pod_a_new_one_is_opened() -> None:
@@ -204,7 +212,7 @@ def test_when_no_claim_may_take_a_pod_a_new_one_is_opened() -> None:
         pod("a", app="a", cpu="2", apart=avoiding), pod("b", cpu="1", apart=avoiding), pools=[pool("p", T8)]
     )
 
-    assert bins(runs.placed(given)) == [["a"], ["b"]]
+    assert bins(schedulers.placed(given)) == [["a"], ["b"]]
 
 
 def test_volumes_choose_the_zone_of_a_claim() -> None:
@@ -214,25 +222,25 @@ def test_volumes_choose_the_zone_of_a_claim() -> None:
         for name, zone in (("a", "zone-1"), ("b", "zone-2"), ("c", "zone-1"))
     }
 
-    run = runs.placed(problem(pod("a"), pod("b"), pod("c"), pools=[POOL], volumes=places))
+    scheduler = schedulers.placed(problem(pod("a"), pod("b"), pod("c"), pools=[POOL], volumes=places))
 
-    assert bins(run) == [["a", "c"], ["b"]]
+    assert bins(scheduler) == [["a", "c"], ["b"]]
 
 
 def test_host_ports_of_daemons_rule_types_out() -> None:
     """A pod that wants a port avoids the types whose daemons have it."""
     daemon = pod("d", ports=[80], on={INSTANCE_TYPE: "t4"})
 
-    run = runs.placed(problem(pod("a", ports=[80]), pod("b"), pools=[POOL], daemons=[daemon]))
+    scheduler = schedulers.placed(problem(pod("a", ports=[80]), pod("b"), pools=[POOL], daemons=[daemon]))
 
-    assert bins(run) == [["a", "b"]]
-    kinds = run.claims.states[0].template.universe.types_of(run.claims.states[0].bits)
+    assert bins(scheduler) == [["a", "b"]]
+    kinds = scheduler.claims.states[0].template.table.types_of(scheduler.claims.states[0].bits)
     assert [POOL.types[kind].name for kind in kinds] == ["t8"]
 
 
 def test_ports_that_pods_hold_on_claims_are_taken() -> None:
     """Two pods that want the same port get a claim each; another port shares."""
-    run = runs.placed(
+    scheduler = schedulers.placed(
         problem(
             pod("a", cpu="3", ports=[80]),
             pod("b", cpu="2", ports=[80]),
@@ -241,7 +249,7 @@ def test_ports_that_pods_hold_on_claims_are_taken() -> None:
         )
     )
 
-    assert bins(run) == [["a", "c"], ["b"]]
+    assert bins(scheduler) == [["a", "c"], ["b"]]
 
 
 # New claims.
@@ -251,31 +259,31 @@ def test_pools_are_tried_in_order() -> None:
     """The first pool that can serve a pod does, whatever another would cost."""
     cheap = pool("q", instance_type("cheap", price=0.001))
 
-    run = runs.placed(problem(pod("a"), pools=[pool("p", T4, taints=(taint("t"),)), POOL, cheap]))
+    scheduler = schedulers.placed(problem(pod("a"), pools=[pool("p", T4, taints=(taint("t"),)), POOL, cheap]))
 
-    assert [state.template.number for state in run.claims.states] == [1]
+    assert [state.template.number for state in scheduler.claims.states] == [1]
 
 
 def test_new_claims_are_filled_as_far_as_they_go() -> None:
     """Each new claim takes as many pods as its largest type holds."""
-    assert sizes(runs.placed(problem(replicas(pod("a", cpu="1"), 20), pools=[POOL]))) == [8, 8, 4]
+    assert sizes(schedulers.placed(problem(replicas(pod("a", cpu="1"), 20), pools=[POOL]))) == [8, 8, 4]
 
 
 def test_preferences_are_given_up_one_at_a_time() -> None:
     """A wish that cannot be met is dropped; one that can is kept."""
     fond = pod("a", prefers=Wishes(nodes=((9, [only(ZONE, "zone-9")]), (1, [only(ZONE, "zone-3")]))))
 
-    run = runs.placed(problem(fond, pools=[POOL]))
+    scheduler = schedulers.placed(problem(fond, pools=[POOL]))
 
-    assert run.claims.states[0].domains(ZONE) == frozenset({"zone-3"})
+    assert scheduler.claims.states[0].domains(ZONE) == frozenset({"zone-3"})
 
 
 def test_a_discouraging_taint_is_accepted_last() -> None:
     """A pool that would rather not have pods gets them when nothing else is left."""
     reluctant = pool("p", T4, taints=(taint("t", PREFER_NO_SCHEDULE),))
 
-    willing = runs.placed(problem(pod("a"), pools=[reluctant, pool("q", T4)]))
-    alone = runs.placed(problem(pod("a"), pools=[reluctant]))
+    willing = schedulers.placed(problem(pod("a"), pools=[reluctant, pool("q", T4)]))
+    alone = schedulers.placed(problem(pod("a"), pools=[reluctant]))
 
     assert [state.template.number for state in willing.claims.states] == [1]
     assert bins(alone) == [["a"]]
@@ -292,9 +300,9 @@ def test_pods_wait_for_company_that_comes_later() -> None:
         pools=[POOL],
     )
 
-    run = runs.placed(given)
+    scheduler = schedulers.placed(given)
 
-    assert bins(run) == [["b", "a"]]
+    assert bins(scheduler) == [["b", "a"]]
 
 
 def test_trying_again_ends_when_nothing_moves() -> None:
@@ -304,45 +312,45 @@ def test_trying_again_ends_when_nothing_moves() -> None:
         pod("b", app="b", near=[company(ZONE, app="a")]),
         pools=[POOL],
     )
-    run = runs.fresh(given)
+    scheduler = schedulers.fresh(given)
 
-    left = greedy.pack(run, {0: 1, 1: 1})
+    left = greedy.pack(scheduler, {0: 1, 1: 1})
 
     assert left == {0: 1, 1: 1}
-    assert run.is_complete
+    assert scheduler.is_complete
 
 
 def test_a_search_can_be_stopped() -> None:
     """Between classes the search asks whether to go on; what was placed stays."""
     answers = iter([False, True])
     given = problem(pod("a", cpu="2"), pod("b"), pools=[POOL], options=Options(stop=lambda: next(answers)))
-    run = runs.fresh(given)
+    scheduler = schedulers.fresh(given)
 
-    left = greedy.pack(run, {0: 1, 1: 1})
+    left = greedy.pack(scheduler, {0: 1, 1: 1})
 
     assert list(left.values()) == [1]
-    assert bins(run) == [["a"]]
-    assert not run.is_complete
+    assert bins(scheduler) == [["a"]]
+    assert not scheduler.is_complete
 
 
 def test_only_what_waits_is_placed() -> None:
     """Pods that are not said to wait are not touched."""
-    run = runs.fresh(problem(replicas(pod("a"), 3), pod("b", cpu="2"), pools=[POOL]))
-    number = next(each.number for each in run.encoded.classes if len(each.pods) == 3)
+    scheduler = schedulers.fresh(problem(replicas(pod("a"), 3), pod("b", cpu="2"), pools=[POOL]))
+    number = next(each.number for each in scheduler.encoded.classes if len(each.pods) == 3)
 
-    assert greedy.pack(run, {number: 2}) == {}
-    assert bins(run) == [["a-000", "a-001"]]
+    assert greedy.pack(scheduler, {number: 2}) == {}
+    assert bins(scheduler) == [["a-000", "a-001"]]
 
 
 def test_room_is_counted_for_many_claims_at_once() -> None:
     """The room of many claims in one state is what each would have alone."""
-    run = runs.placed(
+    scheduler = schedulers.placed(
         problem(replicas(pod("a", cpu="3", apart=[company(HOSTNAME, app="a")], app="a"), 4), pools=[POOL])
     )
-    state = run.claims.states[0]
-    run.claims.used[:, 3] = 10**15  # one that holds more than any type has
-    want = np.array(run.encoded.classes[0].vector)
+    state = scheduler.claims.states[0]
+    scheduler.claims.used[:, 3] = 10**15  # one that holds more than any type has
+    want = np.array(scheduler.encoded.classes[0].vector)
 
-    found = greedy.room_for_many(run, state, np.arange(4), want)
+    found = greedy.room_for_many(scheduler, state, np.arange(4), want)
 
     assert found.tolist() == [1, 1, 1, 0]

@@ -37,7 +37,7 @@ GREEDY = Options(packing="greedy")
 S2, S4, S8, S16 = (instance_type(f"s{cpu}", cpu=cpu, memory=2 * cpu) for cpu in (2, 4, 8, 16))
 
 
-def ledger(limits: dict[str, str], *sizes: int) -> PoolLimits:
+def limits(limits: dict[str, str], *sizes: int) -> PoolLimits:
     """Return the ledger of a pool with machines of some cores."""
     kinds = [instance_type(f"s{cpu}", cpu=cpu, memory=2 * cpu) for cpu in sizes]
     found = Template(0, pool("p", *kinds, limits=limits), [], ("cpu", "memory", "pods"), RULES.well_known)
@@ -75,28 +75,28 @@ def test_a_limit_is_tight_when_the_largest_machines_might_exceed_it(
     limit: str, opened: int, expected: bool
 ) -> None:
     """Nothing is asked until one more claim of the largest type might be too much."""
-    ours = ledger({"cpu": limit}, 4, 16)
+    ours = limits({"cpu": limit}, 4, 16)
     for claim in range(opened):
         ours.opened(claim)
 
-    assert ours.is_tight() is expected
+    assert ours.may_bind() is expected
 
 
 def test_taking_and_bearing() -> None:
     """A claim bears what is left and what it has taken already; a new one only what is left."""
-    ours = ledger({"cpu": "20"}, 2, 8, 16)
+    ours = limits({"cpu": "20"}, 2, 8, 16)
     ours.opened(0)
 
     ours.take(0, [1])
 
     assert ours.left() == {"cpu": 12000}
-    assert ours.bearable(None).tolist() == [True, True, False]
-    assert ours.bearable(0).tolist() == [True, True, True]
+    assert ours.types_within(None).tolist() == [True, True, False]
+    assert ours.types_within(0).tolist() == [True, True, True]
 
 
 def test_taking_again_replaces_what_was_taken() -> None:
     """A claim takes the largest of its types once, however often it is asked."""
-    ours = ledger({"cpu": "20", "memory": "100Gi"}, 2, 8, 16)
+    ours = limits({"cpu": "20", "memory": "100Gi"}, 2, 8, 16)
 
     ours.take(0, [0, 1])
     ours.take(0, [0])
@@ -106,11 +106,11 @@ def test_taking_again_replaces_what_was_taken() -> None:
 
 def test_counting_exactly_begins_with_what_there_is() -> None:
     """When a limit becomes tight, every claim so far is counted."""
-    ours = ledger({"cpu": "20"}, 2, 8, 16)
+    ours = limits({"cpu": "20"}, 2, 8, 16)
     for claim in (3, 5):
         ours.opened(claim)
 
-    ours.tighten({3: [0], 5: [1]}.__getitem__)
+    ours.count_exactly({3: [0], 5: [1]}.__getitem__)
 
     assert ours.is_exact
     assert ours.left() == {"cpu": 10000}
@@ -118,21 +118,21 @@ def test_counting_exactly_begins_with_what_there_is() -> None:
 
 def test_what_is_left_is_shared_out_as_freedom() -> None:
     """Every claim may become what its share allows, and all of them together never exceed the limit."""
-    ours = ledger({"cpu": "20"}, 2, 4, 8, 16)
+    ours = limits({"cpu": "20"}, 2, 4, 8, 16)
     for claim in (0, 1):
         ours.opened(claim)
-    ours.tighten({0: [0], 1: [0]}.__getitem__)
+    ours.count_exactly({0: [0], 1: [0]}.__getitem__)
 
-    freedom = ours.freedom()
+    allowed_types = ours.allowed_types()
 
     sizes = [2, 4, 8, 16]
-    largest = [max(size for size, fine in zip(sizes, freedom[c], strict=True) if fine) for c in (0, 1)]
+    largest = [max(size for size, fine in zip(sizes, allowed_types[c], strict=True) if fine) for c in (0, 1)]
     assert largest == [8, 8]
 
 
 def test_the_number_of_machines_is_counted_down() -> None:
     """A limit on nodes leaves one less with every claim."""
-    ours = ledger({"nodes": "1"}, 2)
+    ours = limits({"nodes": "1"}, 2)
     before = ours.allows_another
 
     ours.opened(0)
@@ -142,7 +142,7 @@ def test_the_number_of_machines_is_counted_down() -> None:
 
 def test_without_a_limit_on_machines_another_is_always_allowed() -> None:
     """A pool that limits only resources may launch any number."""
-    ours = ledger({"cpu": "1"}, 2)
+    ours = limits({"cpu": "1"}, 2)
     ours.opened(0)
 
     assert ours.allows_another

@@ -53,7 +53,7 @@ def test_a_step_narrows() -> None:
 
     assert found is not None
     assert found.requirements[ZONE].values == {"zone-1"}
-    assert TEMPLATE.universe.values(ZONE, found.bits) == {"zone-1"}
+    assert TEMPLATE.table.values(ZONE, found.bits) == {"zone-1"}
 
 
 def test_steps_are_remembered() -> None:
@@ -110,7 +110,7 @@ def test_requirements_are_joined_before_offerings_are_asked() -> None:
     ours = pool("p", *kinds, requires=[only(RACK, "x", "z")])
     found = Template(0, ours, [], AXIS, RULES.well_known)
     states = ClaimStates(RULES.well_known)
-    first = states.of(found, ours.requirements, found.universe.everything)
+    first = states.of(found, ours.requirements, found.table.everything)
 
     assert states.step(first, wants(RACK, "z", "y")) is None
 
@@ -134,7 +134,7 @@ def test_the_frontier_of_a_state_answers_what_fits() -> None:
 def test_where_nothing_has_room_nothing_fits() -> None:
     """When daemons leave no type any room, even an empty pod does not fit."""
     found = Template(0, pool("p", SMALL), [], AXIS, RULES.well_known)
-    found.universe.reserve([{"cpu": 9000}])
+    found.table.reserve([{"cpu": 9000}])
     state = ClaimStates(RULES.well_known).of(found, NOTHING_REQUIRED, found.bits)
 
     assert state.most == (-1, -1, -1)

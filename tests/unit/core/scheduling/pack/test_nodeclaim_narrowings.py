@@ -22,7 +22,7 @@ from karpenter_local.testing.builders import (
     spread,
     taint,
 )
-from tests.unit.core.scheduling.pack.runs import fresh, wish_of
+from tests.unit.core.scheduling.pack.schedulers import fresh, pod_data_of
 
 if TYPE_CHECKING:
     from karpenter.core.scheduling.problem import Problem
@@ -39,9 +39,9 @@ BUSY = node("n", pod("w", app="web"), zone="zone-2", free={"cpu": "0"})
 
 def zones(given: Problem, key: str = ZONE) -> list[list[str]]:
     """Return the values of a label that a new claim could be narrowed to, way by way."""
-    run = fresh(given)
-    ways = run.choices(wish_of(run, "x")).ways(run.base(run.templates[0]))
-    return [sorted(way.domains(key) or ()) for way in ways]
+    scheduler = fresh(given)
+    next_states = scheduler.narrowings(pod_data_of(scheduler, "x")).of(scheduler.base(scheduler.templates[0]))
+    return [sorted(next_state.domains(key) or ()) for next_state in next_states]
 
 
 EVERYWHERE = ["zone-1", "zone-2", "zone-3"]
@@ -153,17 +153,20 @@ def test_an_open_label_takes_the_values_that_counts_permit() -> None:
 
 def test_ways_are_remembered_until_a_count_changes() -> None:
     """The same answer is given again, unless pods were placed that matter to the pod."""
-    run = fresh(problem(pod("x", app="web", spreads=[spread(ZONE, app="web")]), pools=[POOL]))
-    wish = wish_of(run, "x")
-    choices, base = run.choices(wish), run.base(run.templates[0])
-    first = choices.ways(base)
+    scheduler = fresh(problem(pod("x", app="web", spreads=[spread(ZONE, app="web")]), pools=[POOL]))
+    pod_data = pod_data_of(scheduler, "x")
+    narrowings, base = scheduler.narrowings(pod_data), scheduler.base(scheduler.templates[0])
+    first = narrowings.of(base)
 
-    again = choices.ways(base)
-    wish.demands.domains[0].group.add("zone-2")
+    again = narrowings.of(base)
+    pod_data.demands.domains[0].group.add("zone-2")
 
     assert again is first
-    assert [sorted(way.domains(ZONE) or ()) for way in choices.ways(base)] == [["zone-3"], ["zone-1"]]
-    assert run.choices(wish) is choices
+    assert [sorted(next_state.domains(ZONE) or ()) for next_state in narrowings.of(base)] == [
+        ["zone-3"],
+        ["zone-1"],
+    ]
+    assert scheduler.narrowings(pod_data) is narrowings
 
 
 def test_the_number_of_combinations_is_bounded() -> None:

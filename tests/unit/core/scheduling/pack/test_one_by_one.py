@@ -27,8 +27,8 @@ from karpenter_local.testing.builders import (
     spread,
 )
 from karpenter_local.testing.validator import problems_of
-from tests.unit.core.scheduling.pack import runs
-from tests.unit.core.scheduling.pack.runs import bins
+from tests.unit.core.scheduling.pack import schedulers
+from tests.unit.core.scheduling.pack.schedulers import bins
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
@@ -47,15 +47,17 @@ def even(count: int, *, key: str = ZONE, cpu: str = "500m", skew: int = 1, **how
     return replicas(pod("w", app="web", cpu=cpu, spreads=spreads), count)
 
 
-def per_domain(run: Scheduler, key: str = ZONE) -> dict[str, int]:
+def per_domain(scheduler: Scheduler, key: str = ZONE) -> dict[str, int]:
     """Return how many pods there are per value of a label, on nodes and on claims."""
     found: Counter[str] = Counter()
-    for move in run.moves:
-        if move.bin < run.nodes.count:
-            found[run.problem.nodes[move.bin].labels[key]] += move.many
+    for placement in scheduler.placements:
+        if placement.bin < scheduler.nodes.count:
+            found[scheduler.problem.nodes[placement.bin].labels[key]] += placement.pod_count
         else:
-            (domain,) = run.claims.states[move.bin - run.nodes.count].domains(key) or {"open"}
-            found[domain] += move.many
+            (domain,) = scheduler.claims.states[placement.bin - scheduler.nodes.count].domains(key) or {
+                "open"
+            }
+            found[domain] += placement.pod_count
     return dict(found)
 
 
@@ -97,15 +99,15 @@ def per_domain(run: Scheduler, key: str = ZONE) -> dict[str, int]:
 )
 def test_zone_spread(given: Problem, expected: list[int]) -> None:
     """Pods are spread over zones as evenly as their skew demands."""
-    assert sorted(per_domain(runs.placed(given)).values()) == expected
+    assert sorted(per_domain(schedulers.placed(given)).values()) == expected
 
 
 def test_existing_nodes_are_used_as_far_as_the_spread_allows() -> None:
     """A node takes its zone's share; the other zones get machines of their own."""
-    run = runs.placed(problem(even(6), pools=[POOL], nodes=[node("n", zone="zone-1")]))
+    scheduler = schedulers.placed(problem(even(6), pools=[POOL], nodes=[node("n", zone="zone-1")]))
 
-    assert DecodedPlan(run).placed == {"n": ("default/w-000", "default/w-003")}
-    assert per_domain(run) == {"zone-1": 2, "zone-2": 2, "zone-3": 2}
+    assert DecodedPlan(scheduler).placed == {"n": ("default/w-000", "default/w-003")}
+    assert per_domain(scheduler) == {"zone-1": 2, "zone-2": 2, "zone-3": 2}
 
 
 def test_nodes_that_are_full_are_forgotten() -> None:
@@ -116,9 +118,13 @@ def test_nodes_that_are_full_are_forgotten() -> None:
         node("n3", zone="zone-2"),
     ]
 
-    run = runs.placed(problem(even(4), nodes=there))
+    scheduler = schedulers.placed(problem(even(4), nodes=there))
 
-    assert {name: len(pods) for name, pods in DecodedPlan(run).placed.items()} == {"n1": 1, "n2": 1, "n3": 2}
+    assert {name: len(pods) for name, pods in DecodedPlan(scheduler).placed.items()} == {
+        "n1": 1,
+        "n2": 1,
+        "n3": 2,
+    }
 
 
 def test_several_spreads_hold_at_once() -> None:
@@ -126,10 +132,10 @@ def test_several_spreads_hold_at_once() -> None:
     both = pod("w", app="web", spreads=[spread(ZONE, app="web"), spread(CAPACITY_TYPE, app="web")])
     given = problem(replicas(both, 6), pools=[POOL], options=GREEDY)
 
-    run = runs.placed(given)
+    scheduler = schedulers.placed(given)
 
-    assert sorted(per_domain(run).values()) == [2, 2, 2]
-    assert sorted(per_domain(run, CAPACITY_TYPE).values()) == [3, 3]
+    assert sorted(per_domain(scheduler).values()) == [2, 2, 2]
+    assert sorted(per_domain(scheduler, CAPACITY_TYPE).values()) == [3, 3]
     assert problems_of(given, solve(given)) == []
 
 
@@ -137,10 +143,10 @@ def test_custom_labels_are_domains() -> None:
     """Pods can be spread over any label whose values the pool names."""
     racks = pool("p", T8, requires=[only(RACK, "a", "b", "c")])
 
-    run = runs.placed(problem(even(6, key=RACK), pools=[racks]))
+    scheduler = schedulers.placed(problem(even(6, key=RACK), pools=[racks]))
 
-    assert per_domain(run, RACK) == {"a": 2, "b": 2, "c": 2}
-    assert sorted(new.labels[RACK] for new in DecodedPlan(run).new_nodes) == ["a", "b", "c"]
+    assert per_domain(scheduler, RACK) == {"a": 2, "b": 2, "c": 2}
+    assert sorted(new.labels[RACK] for new in DecodedPlan(scheduler).new_nodes) == ["a", "b", "c"]
 
 
 def test_spread_over_nodes_opens_nodes() -> None:
@@ -148,10 +154,10 @@ def test_spread_over_nodes_opens_nodes() -> None:
     near = [company(ZONE, app="web")]
     pairs = pod("w", app="web", near=near, spreads=[spread(HOSTNAME, app="web", skew=2)])
 
-    run = runs.placed(problem(replicas(pairs, 5), pools=[POOL]))
+    scheduler = schedulers.placed(problem(replicas(pairs, 5), pools=[POOL]))
 
-    assert [len(each) for each in bins(run)] == [2, 2, 1]
-    assert len(per_domain(run)) == 1
+    assert [len(each) for each in bins(scheduler)] == [2, 2, 1]
+    assert len(per_domain(scheduler)) == 1
 
 
 # Affinity.
@@ -166,18 +172,18 @@ def test_the_first_of_its_kind_settles_for_a_zone_and_others_follow() -> None:
     kind = instance_type("t", cpu=2, sold=sold)
     together = replicas(pod("w", app="web", cpu="1", near=[company(ZONE, app="web")]), 5)
 
-    assert per_domain(runs.placed(problem(together, pools=[pool("p", kind)]))) == {"zone-2": 5}
+    assert per_domain(schedulers.placed(problem(together, pools=[pool("p", kind)]))) == {"zone-2": 5}
 
 
 def test_company_that_runs_already_attracts() -> None:
     """Pods go to the zone where their company is, whatever it costs."""
     there = node("n", pod("d", app="db"), zone="zone-3", free={"cpu": "0"})
 
-    run = runs.placed(
+    scheduler = schedulers.placed(
         problem(replicas(pod("w", near=[company(ZONE, app="db")]), 3), pools=[POOL], nodes=[there])
     )
 
-    assert per_domain(run) == {"zone-3": 3}
+    assert per_domain(scheduler) == {"zone-3": 3}
 
 
 def test_pods_that_must_share_a_node_do_until_it_is_full() -> None:
@@ -187,18 +193,20 @@ def test_pods_that_must_share_a_node_do_until_it_is_full() -> None:
         pools=[POOL],
     )
 
-    run = runs.placed(given)
+    scheduler = schedulers.placed(given)
 
-    assert bins(run) == [["w-000", "w-001"]]
+    assert bins(scheduler) == [["w-000", "w-001"]]
 
 
 def test_a_node_with_company_is_shared() -> None:
     """A pod that must share a node with others goes to theirs."""
     there = [node("n1"), node("n2", pod("d", app="db"))]
 
-    run = runs.placed(problem(pod("w", near=[company(HOSTNAME, app="db")]), pools=[POOL], nodes=there))
+    scheduler = schedulers.placed(
+        problem(pod("w", near=[company(HOSTNAME, app="db")]), pools=[POOL], nodes=there)
+    )
 
-    assert DecodedPlan(run).placed == {"n2": ("default/w",)}
+    assert DecodedPlan(scheduler).placed == {"n2": ("default/w",)}
 
 
 def test_claims_without_company_are_asked_again() -> None:
@@ -210,7 +218,7 @@ def test_claims_without_company_are_asked_again() -> None:
         pools=[POOL],
     )
 
-    assert bins(runs.placed(given)) == [["a"], ["b", "w-000", "w-001", "w-002"]]
+    assert bins(schedulers.placed(given)) == [["a"], ["b", "w-000", "w-001", "w-002"]]
 
 
 # Anti-affinity.
@@ -220,9 +228,9 @@ def test_pods_that_avoid_their_own_kind_by_zone_take_a_zone_each() -> None:
     """A claim whose zone is open blocks every zone it could get, so the next pod waits for another run."""
     apart = replicas(pod("w", app="web", apart=[company(ZONE, app="web")]), 2)
 
-    run = runs.placed(problem(apart, pools=[POOL]))
+    scheduler = schedulers.placed(problem(apart, pools=[POOL]))
 
-    assert bins(run) == [["w-000"]]
+    assert bins(scheduler) == [["w-000"]]
 
 
 def test_a_settled_zone_blocks_only_itself() -> None:
@@ -232,16 +240,16 @@ def test_a_settled_zone_blocks_only_itself() -> None:
         for zone in ("zone-1", "zone-2")
     ]
 
-    assert len(bins(runs.placed(problem(pods, pools=[POOL])))) == 2
+    assert len(bins(schedulers.placed(problem(pods, pools=[POOL])))) == 2
 
 
 def test_others_are_kept_off_by_pods_placed_before() -> None:
     """A pod that avoids others keeps them out of its zone although they do not mind."""
     keeper = pod("k", cpu="2", on={ZONE: "zone-1"}, apart=[company(ZONE, app="web")])
 
-    run = runs.placed(problem(keeper, pod("w", app="web"), pools=[POOL]))
+    scheduler = schedulers.placed(problem(keeper, pod("w", app="web"), pools=[POOL]))
 
-    assert run.claims.states[1].domains(ZONE) == frozenset({"zone-2", "zone-3"})
+    assert scheduler.claims.states[1].domains(ZONE) == frozenset({"zone-2", "zone-3"})
 
 
 # Claims that settle later.
@@ -256,10 +264,10 @@ def test_pods_on_an_open_claim_count_once_its_zone_is_settled() -> None:
         pools=[POOL],
     )
 
-    run = runs.placed(given)
-    group = runs.wish_of(run, "w-000").demands.domains[0].group
+    scheduler = schedulers.placed(given)
+    group = schedulers.pod_data_of(scheduler, "w-000").demands.domains[0].group
 
-    assert bins(run)[0][:2] == ["a", "b"]
+    assert bins(scheduler)[0][:2] == ["a", "b"]
     assert group.counts == {"zone-1": 1, "zone-2": 1, "zone-3": 1}
 
 
@@ -270,14 +278,14 @@ def test_open_claims_stay_uncounted() -> None:
         replicas(pod("w", cpu="100m", near=[company(ZONE, app="web")]), 1),
         pools=[pool("p", T8)],
     )
-    run = runs.placed(given)
+    scheduler = schedulers.placed(given)
 
-    assert runs.wish_of(run, "w-000").demands.domains[0].group.counts == {
+    assert schedulers.pod_data_of(scheduler, "w-000").demands.domains[0].group.counts == {
         "zone-1": 0,
         "zone-2": 0,
         "zone-3": 0,
     }
-    assert bins(run) == [["a"]]
+    assert bins(scheduler) == [["a"]]
 
 
 def test_a_claim_that_narrows_without_settling_waits_on() -> None:
@@ -288,10 +296,10 @@ def test_a_claim_that_narrows_without_settling_waits_on() -> None:
         pod("c", cpu="500m", app="x", spreads=[spread(ZONE, app="web")]),
         pools=[POOL],
     )
-    run = runs.placed(given)
+    scheduler = schedulers.placed(given)
 
-    group = runs.wish_of(run, "c").demands.domains[0].group
-    assert bins(run) == [["a", "b", "c"]]
+    group = schedulers.pod_data_of(scheduler, "c").demands.domains[0].group
+    assert bins(scheduler) == [["a", "b", "c"]]
     assert sum(group.counts.values()) == 1
 
 
@@ -330,7 +338,7 @@ def test_claims_are_found_in_their_new_state_by_other_readings() -> None:
     given = problem(pods, pools=[pool("p", T2, T8)], options=GREEDY)
 
     assert problems_of(given, solve(given)) == []
-    assert len(bins(runs.placed(given))) == 6
+    assert len(bins(schedulers.placed(given))) == 6
 
 
 def test_a_pod_that_only_lacks_a_reservation_waits() -> None:
@@ -346,19 +354,19 @@ def test_a_pod_that_only_lacks_a_reservation_waits() -> None:
         pools=[pool("p", instance_type("t", sold=sold)), pool("q", T8)],
         options=GREEDY,
     )
-    run = runs.fresh(given)
+    scheduler = schedulers.fresh(given)
 
-    left = OneByOne(run, run.wishes[0]).place(1)
+    left = OneByOne(scheduler, scheduler.pod_data[0]).place(1)
 
-    assert (left, run.must_wait, run.claims.count) == (1, True, 0)
+    assert (left, scheduler.must_wait, scheduler.claims.count) == (1, True, 0)
 
 
 def test_nothing_helps_a_pod_that_no_reading_can_place() -> None:
     """When every reading fails, pods are left over."""
     given = problem(even(2, cpu="64"), pools=[POOL])
-    run = runs.fresh(given)
+    scheduler = schedulers.fresh(given)
 
-    assert OneByOne(run, run.wishes[0]).place(2) == 2
+    assert OneByOne(scheduler, scheduler.pod_data[0]).place(2) == 2
 
 
 def test_the_first_of_equally_empty_claims_is_taken_whatever_became_of_it() -> None:
@@ -371,7 +379,7 @@ def test_the_first_of_equally_empty_claims_is_taken_whatever_became_of_it() -> N
         pools=[pool("p", T8)],
     )
 
-    assert bins(runs.placed(given)) == [["a", "w-000", "w-001"], ["b", "x", "w-002"]]
+    assert bins(schedulers.placed(given)) == [["a", "w-000", "w-001"], ["b", "x", "w-002"]]
 
 
 def test_a_claim_that_was_passed_over_is_taken_once_its_wish_is_given_up() -> None:
@@ -388,4 +396,4 @@ def test_a_claim_that_was_passed_over_is_taken_once_its_wish_is_given_up() -> No
         nodes=[node("n", pod("v", app="web"), zone="zone-2", free={"cpu": "0"})],
     )
 
-    assert bins(runs.placed(given)) == [["a", "w-000", "w-001"]]
+    assert bins(schedulers.placed(given)) == [["a", "w-000", "w-001"]]

@@ -39,7 +39,7 @@ from karpenter_local.testing.builders import (
     replicas,
 )
 from karpenter_local.testing.validator import problems_of
-from tests.unit.core.scheduling.pack.runs import bins, fresh, placed
+from tests.unit.core.scheduling.pack.schedulers import bins, fresh, placed
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
@@ -82,12 +82,12 @@ def bought(plan: Plan) -> list[tuple[str, str]]:
 
 def test_only_types_with_room_are_a_choice() -> None:
     """What cannot hold a claim's pods does not count for its choice."""
-    run = fresh(problem(pod("a"), pools=[pool("p", *S)]))
-    state = run.base(run.templates[0])
+    scheduler = fresh(problem(pod("a"), pools=[pool("p", *S)]))
+    state = scheduler.base(scheduler.templates[0])
 
     bits = fitting_offerings(state, (3000, 1, 1))
 
-    assert [state.template.universe.types[k].name for k in state.template.universe.types_of(bits)] == [
+    assert [state.template.table.types[k].name for k in state.template.table.types_of(bits)] == [
         "s4",
         "s8",
     ]
@@ -128,7 +128,7 @@ def test_footing(least: dict[str, int], expected: list[str]) -> None:
 
     found = cheapest_types(ours, ours.bits, least)
 
-    assert [ours.universe.types[kind].name for kind in found] == expected
+    assert [ours.table.types[kind].name for kind in found] == expected
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_footing(least: dict[str, int], expected: list[str]) -> None:
 )
 def test_minimum_values_are_kept(pods: tuple[Pod, ...], expected: list[int]) -> None:
     """While claims are filled, the least choice of values is kept."""
-    run = placed(problem(pods, pools=[pool("p", *S, min_values={INSTANCE_TYPE: 2})], options=GREEDY))
+    scheduler = placed(problem(pods, pools=[pool("p", *S, min_values={INSTANCE_TYPE: 2})], options=GREEDY))
 
-    assert [len(each) for each in bins(run)] == expected
+    assert [len(each) for each in bins(scheduler)] == expected
 
 
 def test_best_effort_lowers_what_cannot_be_had() -> None:

@@ -23,7 +23,7 @@ from karpenter_local.testing.builders import (
     replicas,
     spread,
 )
-from tests.unit.core.scheduling.pack.runs import bins, fresh, placed, unlabelled, wish_of
+from tests.unit.core.scheduling.pack.schedulers import bins, fresh, placed, pod_data_of, unlabelled
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
@@ -37,15 +37,15 @@ POOL = pool("p", T4, T8)
 
 def test_a_node_takes_what_it_has_room_for() -> None:
     """Putting pods on a node leaves so much less."""
-    run = fresh(problem(replicas(pod("a", cpu="1500m"), 3), nodes=[node("n", free={"cpu": "4"})]))
-    wish = wish_of(run, "a-000")
+    scheduler = fresh(problem(replicas(pod("a", cpu="1500m"), 3), nodes=[node("n", free={"cpu": "4"})]))
+    pod_data = pod_data_of(scheduler, "a-000")
 
-    before = run.node_takes(wish, 0)
-    run.put_on_node(wish, 0, 2)
+    before = scheduler.node_takes(pod_data, 0)
+    scheduler.put_on_node(pod_data, 0, 2)
 
-    assert (before, run.node_takes(wish, 0)) == (True, False)
-    assert run.nodes_for(wish).tolist() == []
-    assert [(move.bin, move.many) for move in run.moves] == [(0, 2)]
+    assert (before, scheduler.node_takes(pod_data, 0)) == (True, False)
+    assert scheduler.nodes_for(pod_data).tolist() == []
+    assert [(placement.bin, placement.pod_count) for placement in scheduler.placements] == [(0, 2)]
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_what_keeps_a_pod_off_a_node(there: Standing, expected: bool) -> None:
     """Room, ports, volumes and company all have a say."""
     one = pod("a", ports=[80], apart=[company(HOSTNAME, app="b")])
     volumes = {"default/a": PodVolumes(claims={"csi": frozenset({"default/c"})})}
-    run = fresh(problem(one, nodes=[there], volumes=volumes))
+    scheduler = fresh(problem(one, nodes=[there], volumes=volumes))
 
-    assert run.node_takes(wish_of(run, "a"), 0) is expected
+    assert scheduler.node_takes(pod_data_of(scheduler, "a"), 0) is expected
 
 
 def test_ports_and_volumes_that_were_given_are_taken() -> None:
     """What one pod was given on a node is not given to another."""
     volumes = {f"default/{name}": PodVolumes(claims={"csi": frozenset({name})}) for name in "ab"}
-    run = fresh(
+    scheduler = fresh(
         problem(
             pod("a", ports=[80]),
             pod("b", ports=[81]),
@@ -85,28 +85,28 @@ def test_ports_and_volumes_that_were_given_are_taken() -> None:
         )
     )
 
-    run.put_on_node(wish_of(run, "a"), 0)
+    scheduler.put_on_node(pod_data_of(scheduler, "a"), 0)
 
-    assert not run.fits_ports(wish_of(run, "c"), 0)
-    assert run.fits_ports(wish_of(run, "b"), 0)
-    assert not run.fits_volumes(wish_of(run, "b"), 0)
+    assert not scheduler.fits_ports(pod_data_of(scheduler, "c"), 0)
+    assert scheduler.fits_ports(pod_data_of(scheduler, "b"), 0)
+    assert not scheduler.fits_volumes(pod_data_of(scheduler, "b"), 0)
 
 
 def test_pods_on_nodes_count_in_their_domains() -> None:
     """A pod on a node counts in its zone and on the node itself."""
     both = [spread(ZONE, app="a"), spread(HOSTNAME, app="a")]
-    run = fresh(problem(pod("a", app="a", spreads=both), nodes=[node("n", zone="zone-2")]))
-    wish = wish_of(run, "a")
+    scheduler = fresh(problem(pod("a", app="a", spreads=both), nodes=[node("n", zone="zone-2")]))
+    pod_data = pod_data_of(scheduler, "a")
 
-    run.put_on_node(wish, 0)
+    scheduler.put_on_node(pod_data, 0)
 
-    assert wish.demands.domains[0].group.counts == {"zone-2": 1}
-    assert wish.demands.hosts[0].group.hosts[0] == 1
+    assert pod_data.demands.domains[0].group.counts == {"zone-2": 1}
+    assert pod_data.demands.hosts[0].group.hosts[0] == 1
 
 
 def test_pods_on_nodes_without_the_label_count_nowhere() -> None:
     """A node that is in no zone adds nothing to any zone."""
-    run = fresh(
+    scheduler = fresh(
         problem(
             pod("a", app="a"),
             pod("x", cpu="9", app="x", spreads=[spread(ZONE, app="a")]),
@@ -114,9 +114,9 @@ def test_pods_on_nodes_without_the_label_count_nowhere() -> None:
         )
     )
 
-    run.put_on_node(wish_of(run, "a"), 0)
+    scheduler.put_on_node(pod_data_of(scheduler, "a"), 0)
 
-    assert wish_of(run, "x").demands.domains[0].group.counts == {}
+    assert pod_data_of(scheduler, "x").demands.domains[0].group.counts == {}
 
 
 def test_only_nodes_that_a_spread_looks_at_count() -> None:
@@ -124,24 +124,24 @@ def test_only_nodes_that_a_spread_looks_at_count() -> None:
     owner = pod("x", cpu="9", app="x", on={ARCH: "arm64"}, spreads=[spread(ZONE, app="a")])
     given = problem(replicas(pod("a", app="a", cpu="3"), 2), owner, pools=[pool("p", T4)], nodes=[node("n")])
 
-    run = placed(given)
+    scheduler = placed(given)
 
-    assert bins(run) == [["a-001"]]
-    assert sum(wish_of(run, "x").demands.domains[0].group.counts.values()) == 0
+    assert bins(scheduler) == [["a-001"]]
+    assert sum(pod_data_of(scheduler, "x").demands.domains[0].group.counts.values()) == 0
 
 
 def test_opening_a_claim() -> None:
     """A claim starts in the state that its first pod narrows the pool to."""
-    run = fresh(problem(pod("a", on={ZONE: "zone-1"}), pools=[POOL]))
-    wish = wish_of(run, "a")
+    scheduler = fresh(problem(pod("a", on={ZONE: "zone-1"}), pools=[POOL]))
+    pod_data = pod_data_of(scheduler, "a")
 
-    opening = run.opening(wish, run.templates[0])
-    assert opening is not None
-    claim = run.open(opening)
-    run.put_on_claim(wish, claim, opening.state)
+    new_claim = scheduler.new_claim(pod_data, scheduler.templates[0])
+    assert new_claim is not None
+    claim = scheduler.open(new_claim)
+    scheduler.put_on_claim(pod_data, claim, new_claim.state)
 
-    assert opening.state.domains(ZONE) == frozenset({"zone-1"})
-    assert (run.claims.count, int(run.claims.pods[0])) == (1, 1)
+    assert new_claim.state.domains(ZONE) == frozenset({"zone-1"})
+    assert (scheduler.claims.count, int(scheduler.claims.pods[0])) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_opening_a_claim() -> None:
 )
 def test_what_keeps_a_claim_from_being_opened(one: Pod, limits: dict[str, str]) -> None:
     """A claim is only opened for a pod that it can hold."""
-    run = fresh(problem(one, pools=[pool("p", T4, T8, limits=limits)]))
+    scheduler = fresh(problem(one, pools=[pool("p", T4, T8, limits=limits)]))
 
-    assert run.opening(wish_of(run, "a"), run.templates[0]) is None
+    assert scheduler.new_claim(pod_data_of(scheduler, "a"), scheduler.templates[0]) is None
 
 
 def test_a_claim_takes_a_pod_by_the_first_way_with_room() -> None:
@@ -173,71 +173,77 @@ def test_a_claim_takes_a_pod_by_the_first_way_with_room() -> None:
         pools=[pool("p", *kinds)],
     )
 
-    run = placed(given)
+    scheduler = placed(given)
 
-    assert bins(run) == [["a", "b"]]
-    assert run.claims.states[0].domains(ZONE) == frozenset({"zone-2"})
+    assert bins(scheduler) == [["a", "b"]]
+    assert scheduler.claims.states[0].domains(ZONE) == frozenset({"zone-2"})
 
 
 def test_a_claim_refuses_who_does_not_fit_in_any_way() -> None:
     """A claim says what it would become, or that it cannot."""
-    run = placed(problem(pod("a", cpu="7"), pod("b", cpu="2", on={ZONE: "zone-1"}), pod("c"), pools=[POOL]))
+    scheduler = placed(
+        problem(pod("a", cpu="7"), pod("b", cpu="2", on={ZONE: "zone-1"}), pod("c"), pools=[POOL])
+    )
 
-    assert run.claim_way(wish_of(run, "b"), 0) is None
-    assert run.claim_way(wish_of(run, "c"), 0) is run.claims.states[0]
+    assert scheduler.next_state(pod_data_of(scheduler, "b"), 0) is None
+    assert scheduler.next_state(pod_data_of(scheduler, "c"), 0) is scheduler.claims.states[0]
 
 
 def test_filling_takes_no_more_than_company_allows() -> None:
     """A claim that already has who the pods avoid takes none of them."""
-    run = fresh(
+    scheduler = fresh(
         problem(
             pod("a", app="a"),
             replicas(pod("b", cpu="50m", apart=[company(HOSTNAME, app="a")]), 2),
             pools=[POOL],
         )
     )
-    wish = wish_of(run, "a")
-    opening = run.opening(wish, run.templates[0])
-    assert opening is not None
-    claim = run.open(opening)
+    pod_data = pod_data_of(scheduler, "a")
+    new_claim = scheduler.new_claim(pod_data, scheduler.templates[0])
+    assert new_claim is not None
+    claim = scheduler.open(new_claim)
 
-    taken = run.fill(wish, claim, opening.state, 1), run.fill(wish_of(run, "b-000"), claim, opening.state, 2)
+    taken = (
+        scheduler.fill(pod_data, claim, new_claim.state, 1),
+        scheduler.fill(pod_data_of(scheduler, "b-000"), claim, new_claim.state, 2),
+    )
 
     assert taken == (1, 0)
 
 
 def test_anti_affinity_blocks_every_zone_that_a_claim_could_get() -> None:
     """While a claim's zone is open, a pod that avoids others counts in all of them."""
-    run = placed(problem(pod("a", app="a", apart=[company(ZONE, app="a")]), pools=[POOL]))
+    scheduler = placed(problem(pod("a", app="a", apart=[company(ZONE, app="a")]), pools=[POOL]))
 
-    groups = {group.kind: group.counts for group in run.counting(wish_of(run, "a"))}
+    groups = {group.kind: group.counts for group in scheduler.counting(pod_data_of(scheduler, "a"))}
 
     assert groups == {
-        kind: {"zone-1": 1, "zone-2": 1, "zone-3": 1} for kind in (TopologyType.APART, TopologyType.KEPT_OFF)
+        kind: {"zone-1": 1, "zone-2": 1, "zone-3": 1}
+        for kind in (TopologyType.POD_ANTI_AFFINITY, TopologyType.INVERSE_ANTI_AFFINITY)
     }
 
 
 def test_whether_a_first_pod_could_start_a_claim() -> None:
     """Limits and reservations are asked where they matter, and the frontier where not."""
-    run = fresh(problem(pod("a", cpu="6"), pools=[POOL, pool("q", T4, T8, limits={"cpu": "4"})]))
-    want = wish_of(run, "a").of.want
+    scheduler = fresh(problem(pod("a", cpu="6"), pools=[POOL, pool("q", T4, T8, limits={"cpu": "4"})]))
+    want = pod_data_of(scheduler, "a").pod_class.want
 
-    plain, limited = (run.base(template) for template in run.templates)
+    plain, limited = (scheduler.base(template) for template in scheduler.templates)
 
-    assert run.starts(plain, want)
-    assert not run.starts(limited, want)
+    assert scheduler.starts(plain, want)
+    assert not scheduler.starts(limited, want)
 
 
 def test_limits_are_counted_before_a_claim_is_opened() -> None:
     """A limit that the next claim may exceed is counted exactly from then on, however claims are opened."""
-    run = fresh(problem(pod("a"), pools=[pool("p", T4, T8, limits={"cpu": "15"})]))
-    state = run.base(run.templates[0])
+    scheduler = fresh(problem(pod("a"), pools=[pool("p", T4, T8, limits={"cpu": "15"})]))
+    state = scheduler.base(scheduler.templates[0])
 
-    run.open(NewClaim(state))
-    between = run.ledgers[0].is_exact
-    run.open(NewClaim(state))
+    scheduler.open(NewClaim(state))
+    between = scheduler.pool_limits[0].is_exact
+    scheduler.open(NewClaim(state))
 
-    assert (between, run.ledgers[0].is_exact) == (False, True)
+    assert (between, scheduler.pool_limits[0].is_exact) == (False, True)
 
 
 def test_what_claims_may_release() -> None:
@@ -260,7 +266,7 @@ def test_minimum_values_are_kept_when_a_claim_is_narrowed() -> None:
         options=Options(packing="greedy"),
     )
 
-    run = placed(given)
+    scheduler = placed(given)
 
-    assert bins(run) == [["a"], ["b"]]
-    assert [state.template.number for state in run.claims.states] == [0, 1]
+    assert bins(scheduler) == [["a"], ["b"]]
+    assert [state.template.number for state in scheduler.claims.states] == [0, 1]

@@ -27,7 +27,7 @@ from karpenter_local.testing.builders import (
     taint,
     tolerate,
 )
-from tests.unit.core.scheduling.pack.runs import fresh, unlabelled, wish_of
+from tests.unit.core.scheduling.pack.schedulers import fresh, pod_data_of, unlabelled
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
@@ -41,7 +41,7 @@ EVERY_APP = LabelSelector(match_expressions=(LabelSelectorRequirement(key="app",
 
 def asked(given: Problem, name: str = "x") -> list[TopologyDemand]:
     """Return everything that the first reading of a pod asks of its surroundings."""
-    demands = wish_of(fresh(given), name).demands
+    demands = pod_data_of(fresh(given), name).demands
     return [*demands.domains, *demands.hosts]
 
 
@@ -199,13 +199,15 @@ def test_mismatch_label_keys_narrow_to_pods_of_another_kind() -> None:
     (one,) = asked(problem(own, pools=[TWO], nodes=there))
 
     assert one.group.counts == {"zone-1": 1, "zone-2": 0}
-    assert not one.counts_itself
+    assert not one.self_selecting
 
 
 def test_equal_terms_share_a_group() -> None:
     """Everyone who states the same looks at the same counts."""
-    run = fresh(problem(even(), pod("y", cpu="1", app="web", spreads=[spread(ZONE, app="web")]), pools=[TWO]))
-    (one,), (other,) = (wish_of(run, name).demands.domains for name in "xy")
+    scheduler = fresh(
+        problem(even(), pod("y", cpu="1", app="web", spreads=[spread(ZONE, app="web")]), pools=[TWO])
+    )
+    (one,), (other,) = (pod_data_of(scheduler, name).demands.domains for name in "xy")
 
     assert one.group is other.group
 
@@ -285,8 +287,8 @@ def test_running_pods_keep_others_off() -> None:
 
     (one,) = asked(given)
 
-    assert (one.group.kind, one.group.counts, one.counts_itself) == (
-        TopologyType.KEPT_OFF,
+    assert (one.group.kind, one.group.counts, one.self_selecting) == (
+        TopologyType.INVERSE_ANTI_AFFINITY,
         {"zone-1": 1, "zone-2": 0},
         False,
     )
@@ -303,44 +305,46 @@ def test_preferred_anti_affinity_keeps_nobody_off() -> None:
 def test_waiting_pods_keep_others_off_too() -> None:
     """The required anti-affinity of a pod of the run counts from when it is placed."""
     keeper = pod("k", cpu="2", app="k", apart=[company(ZONE, app="web")])
-    run = fresh(problem(pod("x", app="web"), keeper, pools=[TWO]))
+    scheduler = fresh(problem(pod("x", app="web"), keeper, pools=[TWO]))
 
-    (one,) = wish_of(run, "x").demands.domains
+    (one,) = pod_data_of(scheduler, "x").demands.domains
 
-    assert one.group.kind is TopologyType.KEPT_OFF
-    assert one.group in run.counting(wish_of(run, "k"))
-    assert one.group not in run.counting(wish_of(run, "x"))
+    assert one.group.kind is TopologyType.INVERSE_ANTI_AFFINITY
+    assert one.group in scheduler.counting(pod_data_of(scheduler, "k"))
+    assert one.group not in scheduler.counting(pod_data_of(scheduler, "x"))
 
 
 def test_a_pod_that_avoids_its_own_kind_counts_once_in_each_group() -> None:
     """Two equal terms of one pod are one group, in which it counts once."""
     twice = pod("x", app="web", apart=[company(ZONE, app="web"), company(ZONE, app="web")])
-    run = fresh(problem(twice, pools=[TWO]))
+    scheduler = fresh(problem(twice, pools=[TWO]))
 
-    kinds = sorted(group.kind.value for group in run.counting(wish_of(run, "x")))
+    kinds = sorted(group.kind.value for group in scheduler.counting(pod_data_of(scheduler, "x")))
 
     assert kinds == ["anti-affinity of another pod", "pod anti-affinity"]
 
 
 def test_pods_of_other_namespaces_are_not_picked() -> None:
     """A pod with the right label in another namespace does not count."""
-    run = fresh(problem(even(), pod("y", app="web", namespace="other"), pools=[TWO]))
+    scheduler = fresh(problem(even(), pod("y", app="web", namespace="other"), pools=[TWO]))
 
-    assert len(run.counting(wish_of(run, "x"))) == 1
-    assert run.counting(wish_of(run, "y")) == ()
+    assert len(scheduler.counting(pod_data_of(scheduler, "x"))) == 1
+    assert scheduler.counting(pod_data_of(scheduler, "y")) == ()
 
 
 def test_selectors_without_a_fixed_label_are_found_as_well() -> None:
     """A selector that names no value picks pods among all of them."""
     term = PodAffinityTerm(topology_key=ZONE, label_selector=EVERY_APP)
     there = node("n", pod("a", app="db"), pod("b"), zone="zone-1")
-    run = fresh(problem(pod("x", cpu="1", near=[term]), pod("y", app="web"), pools=[TWO], nodes=[there]))
+    scheduler = fresh(
+        problem(pod("x", cpu="1", near=[term]), pod("y", app="web"), pools=[TWO], nodes=[there])
+    )
 
-    (one,) = wish_of(run, "x").demands.domains
+    (one,) = pod_data_of(scheduler, "x").demands.domains
 
     assert one.group.counts == {"zone-1": 1, "zone-2": 0}
-    assert run.counting(wish_of(run, "y")) == (one.group,)
-    assert run.counting(wish_of(run, "x")) == ()
+    assert scheduler.counting(pod_data_of(scheduler, "y")) == (one.group,)
+    assert scheduler.counting(pod_data_of(scheduler, "x")) == ()
 
 
 def test_selectors_with_several_values_are_found_as_well() -> None:
@@ -362,18 +366,18 @@ def test_selectors_with_several_values_are_found_as_well() -> None:
 def test_whether_nodes_are_counted_is_asked_once_per_node() -> None:
     """A spread's view of a node is remembered; a group that counts everywhere asks nothing."""
     there = [node("n", pod("a", app="web"), pod("b", pod_labels={"app": "web", "x": "1"}), zone="zone-1")]
-    run = fresh(
+    scheduler = fresh(
         problem(
             pod("x", app="web", on={ARCH: "amd64"}, spreads=[spread(ZONE, app="web")]),
             pools=[TWO],
             nodes=there,
         )
     )
-    (one,) = wish_of(run, "x").demands.domains
+    (one,) = pod_data_of(scheduler, "x").demands.domains
     labels = Requirements.from_labels({ARCH: "arm64"})
 
-    assert run.topology.admits_node(one.group, run.problem.nodes[0])
-    assert not run.topology.admits(one.group, labels, ())
+    assert scheduler.topology.admits_node(one.group, scheduler.problem.nodes[0])
+    assert not scheduler.topology.admits(one.group, labels, ())
     assert one.group.counts == {"zone-1": 2, "zone-2": 0}
 
 
@@ -385,6 +389,6 @@ def test_waiting_for_company() -> None:
         pod("a", apart=[company(HOSTNAME, app="web")]),
         pools=[TWO],
     )
-    run = fresh(given)
+    scheduler = fresh(given)
 
-    assert [wish_of(run, name).demands.waits_for_company for name in "xna"] == [True, True, False]
+    assert [pod_data_of(scheduler, name).demands.depends_on_counts for name in "xna"] == [True, True, False]

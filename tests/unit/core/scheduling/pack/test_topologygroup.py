@@ -33,14 +33,14 @@ def group(
         kind, key, frozenset({"default"}), parse_selector(selecting(app="web")), skew, min_domains
     )
     found = TopologyGroup(spec)
-    found.know(counts)
+    found.add_domains(counts)
     for domain, count in counts.items():
         found.add(domain, count)
     return found
 
 
 @pytest.mark.parametrize(
-    ("ours", "strict", "counts_itself", "expected"),
+    ("ours", "strict", "self_selecting", "expected"),
     [
         pytest.param(
             group(TopologyType.SPREAD, a=1, b=0), ANYWHERE, True, {"b": 0}, id="the fuller zone must wait"
@@ -90,23 +90,45 @@ def group(
             group(TopologyType.SPREAD), ANYWHERE, True, {}, id="without domains there is nowhere to go"
         ),
         pytest.param(
-            group(TopologyType.NEAR, a=2, b=0), ANYWHERE, True, {"a": 2}, id="company is where others are"
-        ),
-        pytest.param(group(TopologyType.NEAR, a=2, b=0), NOT_A, False, {}, id="company out of reach is none"),
-        pytest.param(
-            group(TopologyType.NEAR, a=2, b=0), NOT_A, True, None, id="then the first of its kind starts anew"
-        ),
-        pytest.param(
-            group(TopologyType.NEAR, a=0), ANYWHERE, True, None, id="the first of its kind may start anywhere"
+            group(TopologyType.POD_AFFINITY, a=2, b=0),
+            ANYWHERE,
+            True,
+            {"a": 2},
+            id="company is where others are",
         ),
         pytest.param(
-            group(TopologyType.NEAR, a=0), ANYWHERE, False, {}, id="the company of others must be there first"
+            group(TopologyType.POD_AFFINITY, a=2, b=0), NOT_A, False, {}, id="company out of reach is none"
         ),
         pytest.param(
-            group(TopologyType.APART, a=1, b=0), ANYWHERE, True, {"b": 0}, id="apart means where nobody is"
+            group(TopologyType.POD_AFFINITY, a=2, b=0),
+            NOT_A,
+            True,
+            None,
+            id="then the first of its kind starts anew",
         ),
         pytest.param(
-            group(TopologyType.KEPT_OFF, a=1, b=0),
+            group(TopologyType.POD_AFFINITY, a=0),
+            ANYWHERE,
+            True,
+            None,
+            id="the first of its kind may start anywhere",
+        ),
+        pytest.param(
+            group(TopologyType.POD_AFFINITY, a=0),
+            ANYWHERE,
+            False,
+            {},
+            id="the company of others must be there first",
+        ),
+        pytest.param(
+            group(TopologyType.POD_ANTI_AFFINITY, a=1, b=0),
+            ANYWHERE,
+            True,
+            {"b": 0},
+            id="apart means where nobody is",
+        ),
+        pytest.param(
+            group(TopologyType.INVERSE_ANTI_AFFINITY, a=1, b=0),
             ANYWHERE,
             False,
             {"b": 0},
@@ -115,17 +137,17 @@ def group(
     ],
 )
 def test_permitted(
-    ours: TopologyGroup, strict: Requirement, counts_itself: bool, expected: dict[str, int] | None
+    ours: TopologyGroup, strict: Requirement, self_selecting: bool, expected: dict[str, int] | None
 ) -> None:
     """Counts decide which domains are open; None asks for a first one."""
-    assert ours.permitted(strict, counts_itself=counts_itself) == expected
+    assert ours.allowed_domains(strict, self_selecting=self_selecting) == expected
 
 
 def test_a_group_picks_by_namespace_and_labels() -> None:
     """Pods are picked when their labels match in a namespace that counts."""
     ours = group(TopologyType.SPREAD)
     everywhere = TopologyGroup(
-        TopologyGroupKey(TopologyType.NEAR, ZONE, None, parse_selector(selecting(app="web")))
+        TopologyGroupKey(TopologyType.POD_AFFINITY, ZONE, None, parse_selector(selecting(app="web")))
     )
 
     assert ours.selects("default", {"app": "web"})
@@ -138,7 +160,7 @@ def test_counting_tells_everyone() -> None:
     """Each count changes the version by which answers are known to be old; knowing a domain does not."""
     ours = group(TopologyType.SPREAD)
 
-    ours.know(["a"])
+    ours.add_domains(["a"])
     before = ours.version
     ours.add("a", 2)
     ours.add("b")

@@ -11,8 +11,8 @@ def found(
     sizes: list[list[float]], most: int, *, kinds: str = "", counts: list[float] | None = None
 ) -> set[frozenset[int]]:
     """Return which positions share a cell."""
-    many = np.array(counts or [1.0] * len(sizes))
-    answer = size_classes(np.array(sizes), many, kinds or "x" * len(sizes), most)
+    weights = np.array(counts or [1.0] * len(sizes))
+    answer = size_classes(np.array(sizes), weights, kinds or "x" * len(sizes), most)
     return {frozenset(each.tolist()) for each in answer}
 
 

@@ -38,8 +38,8 @@ def names(found: Market, *templates: Template) -> list[tuple[str, str]]:
     """Return the type and zone of every machine on a market."""
     return [
         (
-            templates[t].universe.types[int(templates[t].universe.owner[o])].name,
-            templates[t].universe.offerings[o].zone,
+            templates[t].table.types[int(templates[t].table.owner[o])].name,
+            templates[t].table.offerings[o].zone,
         )
         for t, o in found.sources
     ]
@@ -89,7 +89,7 @@ def test_what_another_machine_beats_is_left_out(types: list[object], expected: l
 def test_a_machine_that_others_may_use_is_not_beaten() -> None:
     """A dearer machine stays when some pods may use it that may not use the cheaper one."""
     ours = template(LARGE)
-    in_two = ours.universe.keep(ours.bits, [requirement(ZONE, "In", ["zone-2"])])
+    in_two = ours.table.keep(ours.bits, [requirement(ZONE, "In", ["zone-2"])])
 
     found = market([everything(1, ours), Item((1000, GIB, 1), (in_two,))], [1, 1], [ours])
 
@@ -100,8 +100,8 @@ def test_a_machine_that_others_may_use_is_not_beaten() -> None:
 def test_machines_that_nobody_may_use_or_that_have_no_room_are_left_out() -> None:
     """What is forbidden, or has no room beside its daemons, is not on the market."""
     ours = template(SMALL, LARGE)
-    ours.universe.reserve([{"cpu": 3000}, {}])
-    in_one = ours.universe.keep(ours.bits, [requirement(ZONE, "In", ["zone-1"])])
+    ours.table.reserve([{"cpu": 3000}, {}])
+    in_one = ours.table.keep(ours.bits, [requirement(ZONE, "In", ["zone-1"])])
 
     found = market([Item((1000, GIB, 1), (in_one,))], [1], [ours])
 

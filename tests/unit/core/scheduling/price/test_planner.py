@@ -111,9 +111,9 @@ IMMOVABLE = {
 @pytest.mark.parametrize("given", [pytest.param(given, id=name) for name, given in IMMOVABLE.items()])
 def test_what_is_not_only_about_money_stays(given: Problem) -> None:
     """Claims whose pods are bound by more than their size are not taken apart."""
-    run, _ = search(msgspec.structs.replace(given, options=Options(packing="greedy")))
+    scheduler, _ = search(msgspec.structs.replace(given, options=Options(packing="greedy")))
 
-    assert cheaper(run) is run
+    assert cheaper(scheduler) is scheduler
 
 
 def test_zones_are_kept_while_machines_change() -> None:
@@ -309,18 +309,22 @@ def test_a_stopped_search_keeps_the_greedy_plan() -> None:
 
 def test_a_search_that_is_stopped_between_pools_keeps_the_greedy_plan() -> None:
     """When time is up while pools are packed by price, nothing of it is used."""
-    run, _ = search(problem(SERVERS, pools=[pool("p", BARGAIN, HUGE)], options=Options(packing="greedy")))
-    run.stop = lambda: True
+    scheduler, _ = search(
+        problem(SERVERS, pools=[pool("p", BARGAIN, HUGE)], options=Options(packing="greedy"))
+    )
+    scheduler.stop = lambda: True
 
-    assert cheaper(run) is run
+    assert cheaper(scheduler) is scheduler
 
 
 def test_what_is_cheaper_places_every_pod() -> None:
     """A cheaper run has the same pods as the one that it was made from."""
-    run, left = search(problem(SERVERS, pools=[pool("p", BARGAIN, HUGE)], options=Options(packing="greedy")))
+    scheduler, left = search(
+        problem(SERVERS, pools=[pool("p", BARGAIN, HUGE)], options=Options(packing="greedy"))
+    )
 
-    better = cheaper(run)
+    better = cheaper(scheduler)
 
     assert left == {}
     assert hourly(better) == pytest.approx(4 * 0.10 * 0.6)
-    assert sum(move.many for move in better.moves) == len(SERVERS)
+    assert sum(placement.pod_count for placement in better.placements) == len(SERVERS)

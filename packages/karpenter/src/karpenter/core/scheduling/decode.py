@@ -48,13 +48,13 @@ class ClaimInstanceTypeOptions:
 
     __slots__ = ("_allowed", "_bits", "_least", "_relaxed", "_reserved", "_state", "_used")
 
-    def __init__(self, run: Scheduler, claim: int, allowed: NDArray[np.bool_] | None = None) -> None:
+    def __init__(self, scheduler: Scheduler, claim: int, allowed: NDArray[np.bool_] | None = None) -> None:
         self._allowed = allowed
-        self._state = run.claims.states[claim]
-        self._used = tuple(run.claims.used[:, claim].tolist())
-        self._reserved = run.reservations.held(claim)
-        self._least = run.least.get(claim, _NO_LEAST)
-        self._relaxed = claim in run.relaxed
+        self._state = scheduler.claims.states[claim]
+        self._used = tuple(scheduler.claims.used[:, claim].tolist())
+        self._reserved = scheduler.reservations.held(claim)
+        self._least = scheduler.least.get(claim, _NO_LEAST)
+        self._relaxed = claim in scheduler.relaxed
         self._bits = 0
 
     def bits(self) -> int:
@@ -63,7 +63,7 @@ class ClaimInstanceTypeOptions:
             bits = fitting_offerings(self._state, self._used)
             template = self._state.template
             if self._allowed is not None:
-                bits = template.universe.keep_types(bits, self._allowed)
+                bits = template.table.keep_types(bits, self._allowed)
             self._bits = (
                 ReservationManager.usable(self._reserved, template, bits) if template.reserves else bits
             )
@@ -75,9 +75,9 @@ class ClaimInstanceTypeOptions:
         return self._state.template
 
     @property
-    def universe(self) -> PoolOfferingTable:
+    def table(self) -> PoolOfferingTable:
         """Everything that could be bought for it."""
-        return self._state.template.universe
+        return self._state.template.table
 
     def narrowed(self, bits: int) -> ClaimInstanceTypeOptions:
         """Return the same with fewer offerings."""
@@ -87,19 +87,19 @@ class ClaimInstanceTypeOptions:
 
     def type_names(self) -> tuple[str, ...]:
         """Return every type that would do, cheapest first, as many as one claim may name."""
-        universe = self._state.template.universe
-        flags = universe.flags(self.bits())
-        cheapest = np.full(len(universe.types), np.inf)
-        np.minimum.at(cheapest, universe.owner[flags], universe.price[flags])
+        table = self._state.template.table
+        flags = table.flags(self.bits())
+        cheapest = np.full(len(table.types), np.inf)
+        np.minimum.at(cheapest, table.owner[flags], table.price[flags])
         order = np.argsort(cheapest, kind="stable")
         kinds = order[np.isfinite(cheapest[order])].tolist()
-        return tuple(universe.types[kind].name for kind in self._with_variety(kinds))
+        return tuple(table.types[kind].name for kind in self._with_variety(kinds))
 
     def _with_variety(self, kinds: list[int]) -> list[int]:
         """Cut the list to what one claim may name, keeping the least choice of values that it must have."""
         if len(kinds) <= MAX_INSTANCE_TYPES or not self._least:
             return kinds[:MAX_INSTANCE_TYPES]
-        types = self._state.template.universe.types
+        types = self._state.template.table.types
         kept: list[int] = []
         for key, least in self._least.items():
             seen: set[str] = set()
@@ -115,18 +115,16 @@ class ClaimInstanceTypeOptions:
 
     def requirements(self, types: tuple[str, ...]) -> Requirements:
         """Return what the claim would carry."""
-        universe = self._state.template.universe
+        table = self._state.template.table
         found = self._state.requirements.without(HOSTNAME)
         named = set(types)
-        bits = universe.keep_types(
-            self.bits(), np.array([kind.name in named for kind in universe.types], bool)
-        )
+        bits = table.keep_types(self.bits(), np.array([kind.name in named for kind in table.types], bool))
         narrow = [
             Requirement(INSTANCE_TYPE, frozenset(types)),
-            Requirement(CAPACITY_TYPE, universe.values(CAPACITY_TYPE, bits)),
+            Requirement(CAPACITY_TYPE, table.values(CAPACITY_TYPE, bits)),
         ]
         if self._reserved:
-            narrow.append(_reservations(universe, bits))
+            narrow.append(_reservations(table, bits))
         found = found.intersect(Requirements.of(narrow))
         if self._relaxed:
             found = Requirements.of(
@@ -138,9 +136,9 @@ class ClaimInstanceTypeOptions:
     def requests(self) -> Mapping[str, int]:
         """Return what the pods ask for, and the least that daemons add on any type."""
         template = self._state.template
-        axis = template.universe.axis
+        axis = template.table.axis
         total = {name: amount for name, amount in zip(axis, self._used, strict=True) if amount}
-        overheads = [template.overhead[kind] for kind in template.universe.types_of(self.bits())]
+        overheads = [template.overhead[kind] for kind in template.table.types_of(self.bits())]
         for name in sorted({name for each in overheads for name in each}):
             least = min(each.get(name, 0) for each in overheads)
             if least:
@@ -148,9 +146,9 @@ class ClaimInstanceTypeOptions:
         return total
 
 
-def _reservations(universe: PoolOfferingTable, bits: Bits) -> Requirement:
+def _reservations(table: PoolOfferingTable, bits: Bits) -> Requirement:
     """Return which reservations some reserved offerings are of, under the label that tells them apart."""
-    offers = [universe.offerings[number] for number in np.flatnonzero(universe.flags(bits)).tolist()]
+    offers = [table.offerings[number] for number in np.flatnonzero(table.flags(bits)).tolist()]
     ids = frozenset(each.reservation_id for each in offers)
     told = (r.key for r in offers[0].requirements if r.values == {offers[0].reservation_id})
     return Requirement(next(told), ids)
@@ -159,35 +157,35 @@ def _reservations(universe: PoolOfferingTable, bits: Bits) -> Requirement:
 class DecodedPlan:
     """What a finished run means; each part is worked out once, when it is asked for."""
 
-    def __init__(self, run: Scheduler) -> None:
-        self._run = run
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
 
     @cached_property
     def hourly(self) -> float:
         """What the machines cost per hour."""
-        states = self._run.claims.states
-        return float(sum(states[c].template.universe.price[o] for c, o in enumerate(self._bought.tolist())))
+        states = self._scheduler.claims.states
+        return float(sum(states[c].template.table.price[o] for c, o in enumerate(self._bought.tolist())))
 
     @cached_property
     def placed(self) -> dict[str, tuple[str, ...]]:
         """Which pods go to which existing node."""
-        names = ((number, node.name) for number, node in enumerate(self._run.problem.nodes))
+        names = ((number, node.name) for number, node in enumerate(self._scheduler.problem.nodes))
         return {name: tuple(self._pods[number]) for number, name in names if self._pods.get(number)}
 
     @cached_property
     def new_nodes(self) -> tuple[NewNode, ...]:
         """The claims as machines to launch."""
-        run, numbers = self._run, Counter[str]()
+        scheduler, numbers = self._scheduler, Counter[str]()
         labels: dict[int, dict[str, str]] = {}
         found = []
-        for claim, state in enumerate(run.claims.states):
+        for claim, state in enumerate(scheduler.claims.states):
             pool = state.template.pool
             numbers[pool.name] += 1
             if state.number not in labels:
-                labels[state.number] = _labels(run, state)
-            universe = state.template.universe
+                labels[state.number] = _labels(scheduler, state)
+            table = state.template.table
             number = int(self._bought[claim])
-            offering, kind = universe.offerings[number], universe.types[int(universe.owner[number])]
+            offering, kind = table.offerings[number], table.types[int(table.owner[number])]
             found.append(
                 NewNode(
                     name=f"{pool.name}-{numbers[pool.name]}",
@@ -199,9 +197,9 @@ class DecodedPlan:
                         price=offering.price,
                         reservation_id=offering.reservation_id,
                     ),
-                    pods=tuple(self._pods[run.nodes.count + claim]),
-                    fitting=ClaimInstanceTypeOptions(run, claim, self._freedom.get(claim)),
-                    annotations=_annotations(run, claim, kind.name),
+                    pods=tuple(self._pods[scheduler.nodes.count + claim]),
+                    fitting=ClaimInstanceTypeOptions(scheduler, claim, self._allowed_types.get(claim)),
+                    annotations=_annotations(scheduler, claim, kind.name),
                     taints=pool.taints,
                     startup_taints=pool.startup_taints,
                     labels=labels[state.number],
@@ -211,90 +209,94 @@ class DecodedPlan:
         return tuple(found)
 
     @cached_property
-    def _freedom(self) -> dict[int, NDArray[np.bool_]]:
+    def _allowed_types(self) -> dict[int, NDArray[np.bool_]]:
         """The types that claims may become where a limit binds."""
         found: dict[int, NDArray[np.bool_]] = {}
-        for ledger in self._run.ledgers.values():
-            if ledger.is_exact:
-                found.update(ledger.freedom())
+        for limits in self._scheduler.pool_limits.values():
+            if limits.is_exact:
+                found.update(limits.allowed_types())
         return found
 
     @cached_property
     def _bought(self) -> NDArray[np.int64]:
-        return _purchases(self._run, self._freedom)
+        return _purchases(self._scheduler, self._allowed_types)
 
     @cached_property
     def _pods(self) -> dict[int, list[str]]:
-        return _pods_of(self._run)
+        return _pods_of(self._scheduler)
 
 
-def hourly(run: Scheduler) -> float:
+def hourly(scheduler: Scheduler) -> float:
     """Return what the machines of a run cost per hour."""
-    return DecodedPlan(run).hourly
+    return DecodedPlan(scheduler).hourly
 
 
-def _pods_of(run: Scheduler) -> dict[int, list[str]]:
+def _pods_of(scheduler: Scheduler) -> dict[int, list[str]]:
     """Return pod keys per bin; the pods of a class are interchangeable and dealt out in order."""
     dealt: dict[int, int] = defaultdict(int)
     found: dict[int, list[str]] = defaultdict(list)
-    for move in run.moves:
-        start = dealt[move.wish.of.number]
-        dealt[move.wish.of.number] = start + move.many
-        found[move.bin].extend(pod.key for pod in move.wish.of.pods[start : start + move.many])
+    for placement in scheduler.placements:
+        start = dealt[placement.pod_data.pod_class.number]
+        dealt[placement.pod_data.pod_class.number] = start + placement.pod_count
+        found[placement.bin].extend(
+            pod.key for pod in placement.pod_data.pod_class.pods[start : start + placement.pod_count]
+        )
     return found
 
 
-def _purchases(run: Scheduler, freedom: Mapping[int, NDArray[np.bool_]]) -> NDArray[np.int64]:
+def _purchases(scheduler: Scheduler, allowed_types: Mapping[int, NDArray[np.bool_]]) -> NDArray[np.int64]:
     """Return the cheapest offering of every claim, by number in its universe."""
-    count = run.claims.count
+    count = scheduler.claims.count
     bought = np.zeros(count, np.int64)
     alike: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for claim, number in enumerate(run.claims.state[:count].tolist()):
-        state = run.states.all[number]
+    for claim, number in enumerate(scheduler.claims.state[:count].tolist()):
+        state = scheduler.states.all[number]
         if state.template.reserves:
-            bought[claim] = _cheapest(state, ClaimInstanceTypeOptions(run, claim, freedom.get(claim)).bits())
+            bought[claim] = _cheapest(
+                state, ClaimInstanceTypeOptions(scheduler, claim, allowed_types.get(claim)).bits()
+            )
         else:
-            alike[number, id(freedom.get(claim))].append(claim)
+            alike[number, id(allowed_types.get(claim))].append(claim)
     for (number, _), members in alike.items():
-        state, allowed = run.states.all[number], freedom.get(members[0])
+        state, allowed = scheduler.states.all[number], allowed_types.get(members[0])
         for start in range(0, len(members), _CHUNK):
             some = members[start : start + _CHUNK]
-            bought[some] = _cheapest_of_many(state, run.claims.used[:, some], allowed)
+            bought[some] = _cheapest_of_many(state, scheduler.claims.used[:, some], allowed)
     return bought
 
 
 def _cheapest(state: ClaimState, bits: int) -> int:
-    universe = state.template.universe
-    candidates = np.flatnonzero(universe.flags(bits))
-    return int(candidates[universe.price[candidates].argmin()])
+    table = state.template.table
+    candidates = np.flatnonzero(table.flags(bits))
+    return int(candidates[table.price[candidates].argmin()])
 
 
 def _cheapest_of_many(
     state: ClaimState, used: NDArray[np.int64], allowed: NDArray[np.bool_] | None
 ) -> NDArray[np.int64]:
     """Return the cheapest offering with room, for many claims in one state (``used[resource, claim]``)."""
-    universe = state.template.universe
-    candidates = np.flatnonzero(universe.flags(state.bits))
+    table = state.template.table
+    candidates = np.flatnonzero(table.flags(state.bits))
     if allowed is not None:
-        candidates = candidates[allowed[universe.owner[candidates]]]
-    candidates = candidates[np.argsort(universe.price[candidates], kind="stable")]
-    _, first = np.unique(universe.owner[candidates], return_index=True)
+        candidates = candidates[allowed[table.owner[candidates]]]
+    candidates = candidates[np.argsort(table.price[candidates], kind="stable")]
+    _, first = np.unique(table.owner[candidates], return_index=True)
     candidates = candidates[np.sort(first)]  # the cheapest offering of each type, cheapest type first
     found = np.zeros(used.shape[1], np.int64)
     todo = np.arange(used.shape[1])
     cheapest_first = iter(candidates.tolist())
     while len(todo):  # no claim takes more than some type of its state holds
         offering = next(cheapest_first)
-        room = universe.room[universe.owner[offering]]
+        room = table.room[table.owner[offering]]
         fits = (used[:, todo] <= room[:, None]).all(axis=0)
         found[todo[fits]] = offering
         todo = todo[~fits]
     return found
 
 
-def _labels(run: Scheduler, state: ClaimState) -> dict[str, str]:
+def _labels(scheduler: Scheduler, state: ClaimState) -> dict[str, str]:
     """Return the labels a node is sure to have; a custom label with a choice gets one of its values."""
-    rules = run.problem.rules
+    rules = scheduler.problem.rules
     labels = dict(state.template.pool.labels) | state.requirements.labels()
     for each in state.requirements:
         if each.key not in labels and each.key not in rules.well_known and not rules.is_restricted(each.key):
@@ -305,16 +307,18 @@ def _labels(run: Scheduler, state: ClaimState) -> dict[str, str]:
     return labels
 
 
-def _annotations(run: Scheduler, claim: int, kind: str) -> dict[str, str]:
-    pool = run.claims.states[claim].template.pool
+def _annotations(scheduler: Scheduler, claim: int, kind: str) -> dict[str, str]:
+    pool = scheduler.claims.states[claim].template.pool
     price, capacity = pool.overlaid.get(kind, (False, False))
     found = dict(pool.annotations)
-    found[MIN_VALUES_RELAXED] = "true" if claim in run.relaxed else "false"
+    found[MIN_VALUES_RELAXED] = "true" if claim in scheduler.relaxed else "false"
     if price:
         found[PRICE_OVERLAY_APPLIED] = "true"
     if capacity:
         found[CAPACITY_OVERLAY_APPLIED] = "true"
-    drivers = run.devices.drivers(run.nodes.count + claim) if run.devices is not None else ()
+    drivers = (
+        scheduler.devices.drivers(scheduler.nodes.count + claim) if scheduler.devices is not None else ()
+    )
     if drivers:
         found[REQUESTED_DRA_DRIVERS] = ",".join(drivers)
     return found

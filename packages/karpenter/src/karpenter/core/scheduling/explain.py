@@ -46,24 +46,26 @@ _ABSURD_CPU: Final = 1_000_000
 """A thousand cores: somebody wrote M for m."""
 
 
-def refusals(run: Scheduler, left: Mapping[int, int]) -> tuple[Refusal, ...]:
+def refusals(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[Refusal, ...]:
     """Return a refusal for every pod that is left, per class number."""
     found: list[Refusal] = []
-    for each in run.encoded.classes:
+    for each in scheduler.encoded.classes:
         count = left.get(each.number, 0)
         if not count:
             continue
-        wish = run.wishes[each.number][-1]
-        reasons = tuple(filter(None, (explain(run, wish, template) for template in run.templates)))
-        message = _sentence(run, reasons)
+        pod_data = scheduler.pod_data[each.number][-1]
+        reasons = tuple(
+            filter(None, (explain(scheduler, pod_data, template) for template in scheduler.templates))
+        )
+        message = _sentence(scheduler, reasons)
         found.extend(Refusal(pod=pod.key, message=message, reasons=reasons) for pod in each.pods[-count:])
     return tuple(found)
 
 
-def _sentence(run: Scheduler, reasons: tuple[Reason, ...]) -> str:
-    if not run.templates:
+def _sentence(scheduler: Scheduler, reasons: tuple[Reason, ...]) -> str:
+    if not scheduler.templates:
         return "no NodePool is ready to launch nodes"
-    if len(reasons) < len(run.templates):
+    if len(reasons) < len(scheduler.templates):
         return "the search was stopped before a place for the pod was found"
     if len(reasons) == 1:
         return f"NodePool {reasons[0].pool}: {reasons[0].message}"
@@ -71,88 +73,99 @@ def _sentence(run: Scheduler, reasons: tuple[Reason, ...]) -> str:
     return f"none of {len(reasons)} NodePools can serve the pod: {told}"
 
 
-def explain(run: Scheduler, wish: PodData, template: Template) -> Reason | None:
+def explain(scheduler: Scheduler, pod_data: PodData, template: Template) -> Reason | None:
     """Return the first thing that keeps a new node of one pool from serving a pod; None if nothing does."""
-    code, message = next(_obstacles(run, wish, template), ("", ""))
+    code, message = next(_obstacles(scheduler, pod_data, template), ("", ""))
     return Reason(pool=template.pool.name, code=code, message=message) if code else None
 
 
-def _obstacles(run: Scheduler, wish: PodData, template: Template) -> Iterator[tuple[str, str]]:
-    if wish.rung.impossible:
-        yield "Contradiction", f"what the pod asks of label {wish.rung.impossible} contradicts itself"
-    taint = first_untolerated(wish.tolerations, template.pool.taints)
+def _obstacles(scheduler: Scheduler, pod_data: PodData, template: Template) -> Iterator[tuple[str, str]]:
+    if pod_data.relaxation.impossible:
+        yield (
+            "Contradiction",
+            f"what the pod asks of label {pod_data.relaxation.impossible} contradicts itself",
+        )
+    taint = first_untolerated(pod_data.tolerations, template.pool.taints)
     if taint is not None:
         yield "TaintNotTolerated", f"the pod does not tolerate the taint {_taint(taint)}"
-    refused = template.pool.requirements.refuses(wish.requirements, run.encoded.well_known)
+    refused = template.pool.requirements.refuses(pod_data.requirements, scheduler.encoded.well_known)
     if refused is not None:
         yield "RequirementsNotMet", str(refused)
-    base = run.base(template)
-    yield from _catalogue(wish, base)
-    state = run.states.step(base, wish.requirements)
+    base = scheduler.base(template)
+    yield from _catalogue(pod_data, base)
+    state = scheduler.states.step(base, pod_data.requirements)
     if state is None:
-        yield "RequirementsNotMet", f"no instance type satisfies {wish.requirements}"
+        yield "RequirementsNotMet", f"no instance type satisfies {pod_data.requirements}"
     else:
-        yield from _limits(run, wish, [state])
-        yield from _placing(run, wish, state)
+        yield from _limits(scheduler, pod_data, [state])
+        yield from _placing(scheduler, pod_data, state)
 
 
-def _placing(run: Scheduler, wish: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
+def _placing(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
     """What stands in the way of a pod that the pool's labels and taints suit."""
-    reachable = [run.states.step(state, each) for each in wish.volumes] or [state]
+    reachable = [scheduler.states.step(state, each) for each in pod_data.volumes] or [state]
     possible = [each for each in reachable if each is not None]
     if not possible:
-        told = " or ".join(str(each) for each in wish.volumes)
+        told = " or ".join(str(each) for each in pod_data.volumes)
         yield "VolumeNotReachable", f"the pod's volumes can only be reached from {told}"
-    elif not _with_room(wish, possible):
-        yield "NoInstanceTypeFits", _room(wish, possible[0])
+    elif not _with_room(pod_data, possible):
+        yield "NoInstanceTypeFits", _room(pod_data, possible[0])
     else:
-        yield from _hosts(run, wish)
-        yield from _buying(run, wish, state)
+        yield from _hosts(scheduler, pod_data)
+        yield from _buying(scheduler, pod_data, state)
 
 
-def _buying(run: Scheduler, wish: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
+def _buying(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
     """What stands in the way of buying a machine for a pod that would have room on it."""
-    ways = _with_room(wish, run.choices(wish).ways(run.base(state.template)))
-    beside = _with_room(wish, map(partial(run.beside_daemon_ports, wish), ways))
-    if not ways:
-        yield from _company(wish, state)
+    next_states = _with_room(pod_data, scheduler.narrowings(pod_data).of(scheduler.base(state.template)))
+    beside = _with_room(pod_data, map(partial(scheduler.beside_daemon_ports, pod_data), next_states))
+    if not next_states:
+        yield from _company(pod_data, state)
     elif not beside:
-        ports = ", ".join(str(port) for port in wish.of.ports)
+        ports = ", ".join(str(port) for port in pod_data.pod_class.ports)
         yield "HostPortTaken", f"a daemon of every node takes a host port that the pod wants ({ports})"
-    elif lacking := _lacking(run, wish, beside):
+    elif lacking := _lacking(scheduler, pod_data, beside):
         yield "DevicesNotAvailable", lacking
     else:
-        fresh = run.nodes.count + run.claims.count
-        given = _with_room(wish, (run.with_devices(wish, fresh, way, wish.of.want) for way in beside))
-        yield from _limits(run, wish, given)
-        yield from _scarcity(run, wish, given)
+        fresh = scheduler.nodes.count + scheduler.claims.count
+        given = _with_room(
+            pod_data,
+            (
+                scheduler.with_devices(pod_data, fresh, next_state, pod_data.pod_class.want)
+                for next_state in beside
+            ),
+        )
+        yield from _limits(scheduler, pod_data, given)
+        yield from _scarcity(scheduler, pod_data, given)
 
 
-def _lacking(run: Scheduler, wish: PodData, ways: Sequence[ClaimState]) -> str:
+def _lacking(scheduler: Scheduler, pod_data: PodData, next_states: Sequence[ClaimState]) -> str:
     """Why a new node lacks the devices that a pod claims."""
-    if run.devices is None or not wish.of.devices:
+    if scheduler.devices is None or not pod_data.pod_class.devices:
         return ""
-    return run.devices.shortfall(wish.of, run.nodes.count + run.claims.count, ways)
+    return scheduler.devices.shortfall(
+        pod_data.pod_class, scheduler.nodes.count + scheduler.claims.count, next_states
+    )
 
 
-def _with_room(wish: PodData, states: Iterable[ClaimState | None]) -> list[ClaimState]:
-    return [state for state in states if state is not None and state.fits(wish.of.want)]
+def _with_room(pod_data: PodData, states: Iterable[ClaimState | None]) -> list[ClaimState]:
+    return [state for state in states if state is not None and state.fits(pod_data.pod_class.want)]
 
 
-def _catalogue(wish: PodData, base: ClaimState) -> Iterator[tuple[str, str]]:
+def _catalogue(pod_data: PodData, base: ClaimState) -> Iterator[tuple[str, str]]:
     """Which requirement leaves no offering."""
-    universe = base.template.universe
-    if not universe.types:
+    table = base.template.table
+    if not table.types:
         yield "NoInstanceTypes", "the pool has no instance types"
-    if not universe.offerings:
+    if not table.offerings:
         yield "NoOfferingAvailable", "no offering of any instance type is available"
-    unmet, _ = _first_unmet(universe, universe.everything, base.requirements)
+    unmet, _ = _first_unmet(table, table.everything, base.requirements)
     if unmet is not None:
         yield "NoInstanceTypes", f"no available instance type satisfies the pool's requirement {unmet}"
-    wanted = [base.requirements[each.key].intersect(each) for each in wish.requirements]
-    unmet, left = _first_unmet(universe, base.bits, wanted)
+    wanted = [base.requirements[each.key].intersect(each) for each in pod_data.requirements]
+    unmet, left = _first_unmet(table, base.bits, wanted)
     if unmet is not None:
-        kinds, asked = len(universe.types_of(left)), wish.requirements[unmet.key]
+        kinds, asked = len(table.types_of(left)), pod_data.requirements[unmet.key]
         yield (
             "NoInstanceTypeMatches",
             f"none of the {kinds} instance types that are left satisfies {asked} in an available offering",
@@ -160,30 +173,34 @@ def _catalogue(wish: PodData, base: ClaimState) -> Iterator[tuple[str, str]]:
 
 
 def _first_unmet(
-    universe: PoolOfferingTable, bits: Bits, requirements: Iterable[Requirement]
+    table: PoolOfferingTable, bits: Bits, requirements: Iterable[Requirement]
 ) -> tuple[Requirement | None, Bits]:
     """Return the first requirement that leaves none of `bits`, and what those before it left."""
     for each in requirements:
-        left = bits & universe.left(each)
+        left = bits & table.matching(each)
         if not left:
             return each, bits
         bits = left
     return None, bits
 
 
-def _limits(run: Scheduler, wish: PodData, ways: Sequence[ClaimState]) -> Iterator[tuple[str, str]]:
+def _limits(
+    scheduler: Scheduler, pod_data: PodData, next_states: Sequence[ClaimState]
+) -> Iterator[tuple[str, str]]:
     """Which limit leaves none of the machines that would do."""
-    template = ways[0].template
-    ledger = run.ledgers.get(template.number)
-    if ledger is None:
+    template = next_states[0].template
+    limits = scheduler.pool_limits.get(template.number)
+    if limits is None:
         return
-    if not ledger.allows_another:
+    if not limits.allows_another:
         yield "LimitReached", "the pool's limit on nodes is reached"
-    run.is_scarce(template)  # from here on the limit is counted exactly, if it can bind at all
-    want = wish.of.want
-    if any(way.fits(want) for way in ways) and not any(run.within_limits(None, way, want) for way in ways):
+    scheduler.needs_exact_check(template)  # from here on the limit is counted exactly, if it can bind at all
+    want = pod_data.pod_class.want
+    if any(next_state.fits(want) for next_state in next_states) and not any(
+        scheduler.within_limits(None, next_state, want) for next_state in next_states
+    ):
         told = ", ".join(
-            f"{name} {render_amount(name, max(amount, 0))}" for name, amount in ledger.left().items()
+            f"{name} {render_amount(name, max(amount, 0))}" for name, amount in limits.left().items()
         )
         yield (
             "LimitReached",
@@ -191,39 +208,39 @@ def _limits(run: Scheduler, wish: PodData, ways: Sequence[ClaimState]) -> Iterat
         )
 
 
-def _room(wish: PodData, state: ClaimState) -> str:
+def _room(pod_data: PodData, state: ClaimState) -> str:
     """How far the largest types are from what the pod asks for."""
-    universe = state.template.universe
-    kinds = universe.types_of(state.bits)
+    table = state.template.table
+    kinds = table.types_of(state.bits)
     misses = []
-    for position, (name, want) in enumerate(zip(universe.axis, wish.of.want, strict=True)):
-        rooms = universe.room[kinds, position]
+    for position, (name, want) in enumerate(zip(table.axis, pod_data.pod_class.want, strict=True)):
+        rooms = table.room[kinds, position]
         if want > rooms.max(initial=-1):
-            best = universe.types[kinds[int(rooms.argmax())]]
+            best = table.types[kinds[int(rooms.argmax())]]
             room = max(int(rooms.max(initial=0)), 0)
             wanted, has, of = _told(name, want, room, best.capacity.get(name, 0))
             misses.append(f"wants {name} {wanted}, the most is {has} of {of} on {best.name}")
     told = "; ".join(misses)
     if not told:
-        told = f"no single one of {len(kinds)} types has room for all of it: {_nearest(wish, state)}"
-    cpu = wish.of.requests.get(CPU, 0)
+        told = f"no single one of {len(kinds)} types has room for all of it: {_nearest(pod_data, state)}"
+    cpu = pod_data.pod_class.requests.get(CPU, 0)
     hint = " (is M written where m is meant?)" if cpu >= _ABSURD_CPU else ""
     return f"the pod is too large for every instance type left: {told}{hint}"
 
 
-def _nearest(wish: PodData, state: ClaimState) -> str:
-    universe = state.template.universe
-    kinds = universe.types_of(state.bits)
-    want = np.array(wish.of.want)
-    lacking = np.maximum(want - universe.room[kinds], 0) / np.maximum(want, 1)
+def _nearest(pod_data: PodData, state: ClaimState) -> str:
+    table = state.template.table
+    kinds = table.types_of(state.bits)
+    want = np.array(pod_data.pod_class.want)
+    lacking = np.maximum(want - table.room[kinds], 0) / np.maximum(want, 1)
     nearest = int(lacking.sum(axis=1).argmin())
-    room = np.maximum(universe.room[kinds[nearest]], 0).tolist()
+    room = np.maximum(table.room[kinds[nearest]], 0).tolist()
     short = [
         f"{name} {' for '.join(_told(name, has, wants))}"
-        for name, has, wants in zip(universe.axis, room, wish.of.want, strict=True)
+        for name, has, wants in zip(table.axis, room, pod_data.pod_class.want, strict=True)
         if has < wants
     ]
-    return f"{universe.types[kinds[nearest]].name} comes nearest with {', '.join(short)}"
+    return f"{table.types[kinds[nearest]].name} comes nearest with {', '.join(short)}"
 
 
 def _told(name: str, *amounts: int) -> list[str]:
@@ -232,45 +249,49 @@ def _told(name: str, *amounts: int) -> list[str]:
     return short if short[0] != short[1] else [render_amount(name, amount) for amount in amounts]
 
 
-def _hosts(run: Scheduler, wish: PodData) -> Iterator[tuple[str, str]]:
+def _hosts(scheduler: Scheduler, pod_data: PodData) -> Iterator[tuple[str, str]]:
     """Who must be on the same node, and is not on a new one."""
-    fresh = run.nodes.count + run.claims.count
-    for asked in wish.demands.hosts:
-        group = asked.group
-        if host_limit(asked, fresh) > 0:
+    fresh = scheduler.nodes.count + scheduler.claims.count
+    for demand in pod_data.demands.hosts:
+        group = demand.group
+        if host_limit(demand, fresh) > 0:
             continue
         told = _demand(group)
-        if group.kind is TopologyType.NEAR:
+        if group.kind is TopologyType.POD_AFFINITY:
             company = f"pods matching {group.spec.selector}"
             told = f"the pod must share a node with {company}, and no such node takes it"
         yield _CODES[group.kind], told
 
 
-def _company(wish: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
+def _company(pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
     """Which spread or affinity leaves no domain."""
-    for asked in wish.demands.domains:
-        group = asked.group
-        allowed = group.permitted(wish.strict[group.key], counts_itself=asked.counts_itself)
+    for demand in pod_data.demands.domains:
+        group = demand.group
+        allowed = group.allowed_domains(pod_data.strict[group.key], self_selecting=demand.self_selecting)
         possible = state.domains(group.key)
         if possible is not None and not possible:
             yield "TopologyNotMet", f"nodes of this pool have no label {group.key}"
         if allowed is not None and possible is not None and not possible & allowed.keys():
             yield _CODES[group.kind], f"{_demand(group)}; pods per domain: {_counts(group)}"
-    if len(wish.demands.domains) > 1:
-        told = "; ".join(_demand(asked.group) for asked in wish.demands.domains)
+    if len(pod_data.demands.domains) > 1:
+        told = "; ".join(_demand(demand.group) for demand in pod_data.demands.domains)
         yield "TopologyNotMet", f"no domain satisfies all of: {told}"
-    group = wish.demands.domains[0].group
+    group = pod_data.demands.domains[0].group
     yield _CODES[group.kind], f"{_demand(group)}; pods per domain: {_counts(group)}"
 
 
-def _scarcity(run: Scheduler, wish: PodData, ways: Sequence[ClaimState]) -> Iterator[tuple[str, str]]:
+def _scarcity(
+    scheduler: Scheduler, pod_data: PodData, next_states: Sequence[ClaimState]
+) -> Iterator[tuple[str, str]]:
     """What is left to buy too little of: reserved machines, and different values."""
-    template, want = ways[0].template, wish.of.want
-    buyable = [bits for bits in (run.buyable(None, way, want) for way in ways) if bits]
+    template, want = next_states[0].template, pod_data.pod_class.want
+    buyable = [
+        bits for bits in (scheduler.buyable(None, next_state, want) for next_state in next_states) if bits
+    ]
     choice = [distinct_values(template, bits) for bits in buyable]
     if not buyable:
         yield "ReservationExhausted", "every reservation that the pod could use is taken"
-    elif run.problem.options.min_values == "Strict" and all(
+    elif scheduler.problem.options.min_values == "Strict" and all(
         violates_min_values(found, template.min_values) for found in choice
     ):
         told = ", ".join(
@@ -283,9 +304,9 @@ def _scarcity(run: Scheduler, wish: PodData, ways: Sequence[ClaimState]) -> Iter
 
 _CODES: Final = {
     TopologyType.SPREAD: "TopologySpreadNotMet",
-    TopologyType.NEAR: "PodAffinityNotMet",
-    TopologyType.APART: "PodAntiAffinityNotMet",
-    TopologyType.KEPT_OFF: "PodAntiAffinityNotMet",
+    TopologyType.POD_AFFINITY: "PodAffinityNotMet",
+    TopologyType.POD_ANTI_AFFINITY: "PodAntiAffinityNotMet",
+    TopologyType.INVERSE_ANTI_AFFINITY: "PodAntiAffinityNotMet",
 }
 
 
@@ -295,9 +316,9 @@ def _demand(group: TopologyGroup) -> str:
         case TopologyType.SPREAD:
             skew = group.spec.max_skew
             return f"topology spread over {key} allows a skew of {skew} for pods matching {selector}"
-        case TopologyType.NEAR:
+        case TopologyType.POD_AFFINITY:
             return f"pod affinity wants a {key} that has pods matching {selector}"
-        case TopologyType.APART:
+        case TopologyType.POD_ANTI_AFFINITY:
             return f"pod anti-affinity wants a {key} without pods matching {selector}"
         case _:
             return f"other pods keep pods matching {selector} out of their {key} by anti-affinity"
@@ -318,8 +339,8 @@ def _taint(taint: Taint) -> str:
 class Because(Mapping[str, str]):
     """Pod key to the reason for its place, worked out when asked."""
 
-    def __init__(self, run: Scheduler, new_nodes: tuple[NewNode, ...]) -> None:
-        self._run = run
+    def __init__(self, scheduler: Scheduler, new_nodes: tuple[NewNode, ...]) -> None:
+        self._scheduler = scheduler
         self._new = new_nodes
         self._moves: dict[str, PodPlacement] | None = None
 
@@ -336,23 +357,27 @@ class Because(Mapping[str, str]):
         if self._moves is None:
             self._moves = {}
             dealt: dict[int, int] = {}
-            for move in self._run.moves:
-                start = dealt.get(move.wish.of.number, 0)
-                dealt[move.wish.of.number] = start + move.many
-                for pod in move.wish.of.pods[start : start + move.many]:
-                    self._moves[pod.key] = move
+            for placement in self._scheduler.placements:
+                start = dealt.get(placement.pod_data.pod_class.number, 0)
+                dealt[placement.pod_data.pod_class.number] = start + placement.pod_count
+                for pod in placement.pod_data.pod_class.pods[start : start + placement.pod_count]:
+                    self._moves[pod.key] = placement
         return self._moves
 
-    def _sentence(self, move: PodPlacement) -> str:
-        run = self._run
-        if move.bin < run.nodes.count:
-            node = run.problem.nodes[move.bin].name
+    def _sentence(self, placement: PodPlacement) -> str:
+        scheduler = self._scheduler
+        if placement.bin < scheduler.nodes.count:
+            node = scheduler.problem.nodes[placement.bin].name
             told = f"node {node} is the first existing node that suits it and has room"
         else:
-            told = _bought(self._new[move.bin - run.nodes.count])
-        readings = move.wish.of.manner.rungs
-        reached = next(number for number, rung in enumerate(readings) if rung is move.wish.rung)
-        lost = [rung.given_up for rung in readings[1 : reached + 1]]
+            told = _bought(self._new[placement.bin - scheduler.nodes.count])
+        readings = placement.pod_data.pod_class.constraints.relaxations
+        reached = next(
+            number
+            for number, relaxation in enumerate(readings)
+            if relaxation is placement.pod_data.relaxation
+        )
+        lost = [relaxation.given_up for relaxation in readings[1 : reached + 1]]
         return f"{told}; it gave up {', '.join(lost)}" if lost else told
 
 

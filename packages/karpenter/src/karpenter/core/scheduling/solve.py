@@ -20,37 +20,37 @@ if TYPE_CHECKING:
 
 def solve(problem: Problem) -> Plan:
     """Decide where every pod goes, and which machines to launch for it."""
-    run, left = search(problem)
-    outcome = DecodedPlan(run)
+    scheduler, left = search(problem)
+    outcome = DecodedPlan(scheduler)
     cost = Cost(hourly=outcome.hourly)
-    if problem.options.prove and run.claims.count and not run.stop():
-        bound, method = lower_bound(run, left)
+    if problem.options.prove and scheduler.claims.count and not scheduler.stop():
+        bound, method = lower_bound(scheduler, left)
         cost = Cost(hourly=cost.hourly, lower_bound=min(bound, cost.hourly), method=method)
     return Plan(
         new_nodes=outcome.new_nodes,
         placed=outcome.placed,
-        because=Because(run, outcome.new_nodes),
-        refusals=refusals(run, left),
+        because=Because(scheduler, outcome.new_nodes),
+        refusals=refusals(scheduler, left),
         cost=cost,
-        complete=run.is_complete,
+        complete=scheduler.is_complete,
     )
 
 
 def search(problem: Problem) -> tuple[Scheduler, dict[int, int]]:
     """Return the best run that was found, and the pods it leaves, per class number."""
-    run = Scheduler(EncodedProblem(problem))
-    left = _pack(run)
-    if problem.options.packing == "price" and run.claims.count and not run.stop():
-        if run.devices is not None:
-            run, left = cheaper_with_devices(run, left, _pack)
-        run = cheaper(run)
-    return run, left
+    scheduler = Scheduler(EncodedProblem(problem))
+    left = _pack(scheduler)
+    if problem.options.packing == "price" and scheduler.claims.count and not scheduler.stop():
+        if scheduler.devices is not None:
+            scheduler, left = cheaper_with_devices(scheduler, left, _pack)
+        scheduler = cheaper(scheduler)
+    return scheduler, left
 
 
-def _pack(run: Scheduler) -> dict[int, int]:
+def _pack(scheduler: Scheduler) -> dict[int, int]:
     """Place what can be placed; return what is left, per class number."""
-    left = greedy.pack(run, {each.number: len(each.pods) for each in run.encoded.classes})
-    if left and run.reservations.left and run.reservations.strict:
-        run.reservations.strict = False  # what reservations cannot serve may still be bought
-        left = greedy.pack(run, left)
+    left = greedy.pack(scheduler, {each.number: len(each.pods) for each in scheduler.encoded.classes})
+    if left and scheduler.reservations.left and scheduler.reservations.strict:
+        scheduler.reservations.strict = False  # what reservations cannot serve may still be bought
+        left = greedy.pack(scheduler, left)
     return left

@@ -266,8 +266,10 @@ def assemble(
     active, uncounted = countable_nodes(node for node in there if not node.is_leaving)
     claimed, unserved = None, dict[str, str]()
     if not policy.ignore_device_claims:
-        leaving = (node for node in nodes if node.is_leaving or node.name in without)
-        claimed, unserved = build_dynamic_resources(view, catalog, pods=pods, active=active, leaving=leaving)
+        deleting = (node for node in nodes if node.is_leaving or node.name in without)
+        claimed, unserved = build_dynamic_resources(
+            view, catalog, pods=pods, active=active, deleting=deleting
+        )
     screened = check_pods(
         pods, view, rules, ignore_device_claims=policy.ignore_device_claims, device_problems=unserved
     )

@@ -1,13 +1,14 @@
 """
-Who has what: devices held before the run, and devices promised during it.
+The allocations of one run: devices that claims had before, and devices allocated during it.
 
-A claim of the run may still become one of several kinds of machine, and each kind may get
-different devices. So a promise is made per bin and per strand, a strand being the kinds that
-will have the same devices. Two strands of one bin may be promised the same device, since only
-one of them will come true; two bins may not. For what can be shared, a bin takes as much as the
-most demanding of its strands, strand by strand summed over its pods.
+A claim of the run may still become one of several instance types, and each may have different devices. So
+devices are allocated per bin and per device set, a device set being the instance types that will have the same
+devices. Two device sets of one bin may be allocated the same device, since only one of them comes true; two
+bins may not. Of what can be shared (capacity, counters), a bin consumes as much as the most demanding of its
+device sets.
 
-What a machine brings along itself concerns nobody but its own bin and strand.
+Template devices (those that a new node will have) are counted per bin. Which devices match a request is in
+:mod:`.pool`; which are chosen is in :mod:`.search`.
 """
 
 from __future__ import annotations
@@ -31,39 +32,41 @@ Key: TypeAlias = Hashable
 
 
 class DeviceAllocation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A device that a claim would be given."""
+    """A device that is allocated to a request of a claim."""
 
     claim: str
-    ask: str
+    request: str
     device: DeviceInfo
-    portions: Mapping[str, int] = {}
-    """What it takes of each capacity, where the device is shared."""
+    consumed_capacity: Mapping[str, int] = {}
+    """What it consumes of each capacity, where the device is shared."""
 
     admin: bool = False
     term: Requirements = NOTHING_REQUIRED
-    """Where the node must be for the device to be reached."""
+    """What a node must satisfy to reach the device."""
 
 
 class PriorAllocations(msgspec.Struct, frozen=True, kw_only=True):
-    """What was given away before the run."""
+    """What claims were allocated before the run."""
 
     exclusive: frozenset[DeviceId] = frozenset()
     shared: frozenset[DeviceId] = frozenset()
-    portions: Mapping[tuple[DeviceId, str], int] = {}
+    consumed_capacity: Mapping[tuple[DeviceId, str], int] = {}
 
     @property
     def devices(self) -> frozenset[DeviceId]:
-        """Every device that somebody has."""
+        """Every device that a claim has."""
         return self.exclusive | self.shared
 
 
-def prior_allocations(holdings: Iterable[AllocatedClaim], let_go: AbstractSet[str]) -> PriorAllocations:
-    """Return what is given away, claims that are let go aside."""
+def prior_allocations(
+    allocated_claims: Iterable[AllocatedClaim], released_claims: AbstractSet[str]
+) -> PriorAllocations:
+    """Return what is allocated, claims that are released aside."""
     exclusive: set[DeviceId] = set()
     shared: set[DeviceId] = set()
-    portions: dict[tuple[DeviceId, str], int] = {}
-    for holding in holdings:
-        for result in holding.results if holding.claim not in let_go else ():
+    consumed: dict[tuple[DeviceId, str], int] = {}
+    for allocated in allocated_claims:
+        for result in allocated.results if allocated.claim not in released_claims else ():
             device = DeviceId(result.driver, result.pool, result.device)
             if result.admin_access:
                 continue
@@ -74,45 +77,51 @@ def prior_allocations(holdings: Iterable[AllocatedClaim], let_go: AbstractSet[st
             for name, amount in result.consumed_capacity.items():
                 key = device, qualified(name, result.driver)
                 try:
-                    portions[key] = portions.get(key, 0) + parse_quantity(amount).nanos
+                    consumed[key] = consumed.get(key, 0) + parse_quantity(amount).nanos
                 except QuantityError:
-                    exclusive.add(device)  # nobody knows what is left of it
-    return PriorAllocations(exclusive=frozenset(exclusive), shared=frozenset(shared), portions=portions)
+                    exclusive.add(device)  # what is left of it is unknown
+    return PriorAllocations(
+        exclusive=frozenset(exclusive), shared=frozenset(shared), consumed_capacity=consumed
+    )
 
 
 class ConsumptionTracker:
-    """Amounts that bins take of things: the most that any strand of a bin needs, over all bins."""
+    """
+    Amounts that bins consume: per bin the most that any of its device sets needs, summed over the bins.
+
+    A bin becomes one instance type in the end, so its device sets never consume at the same time.
+    """
 
     def __init__(self) -> None:
         self._taken: dict[Key, dict[int, dict[int, int]]] = {}
         self._total: dict[Key, int] = {}
         self._keys: dict[int, set[Key]] = {}
 
-    def used(self, key: Key, bin_: int, strand: int) -> int:
-        """Return what is gone of something from where one strand of one bin stands."""
+    def used(self, key: Key, bin_: int, device_set: int) -> int:
+        """Return what is consumed of `key` from the view of one device set of one bin."""
         total = self._total.get(key, 0)
         own = self._taken[key].get(bin_) if total else None
-        return total if own is None else total - max(own.values()) + own.get(strand, 0)
+        return total if own is None else total - max(own.values()) + own.get(device_set, 0)
 
-    def take(self, key: Key, bin_: int, strand: int, amount: int) -> None:
-        """Let a strand of a bin have more of something."""
+    def take(self, key: Key, bin_: int, device_set: int, amount: int) -> None:
+        """Let a device set of a bin consume more of `key`."""
         own = self._taken.setdefault(key, {}).setdefault(bin_, {})
-        before = max(own.values(), default=0)
-        own[strand] = own.get(strand, 0) + amount
-        self._total[key] = self._total.get(key, 0) + max(own.values()) - before
+        prior = max(own.values(), default=0)
+        own[device_set] = own.get(device_set, 0) + amount
+        self._total[key] = self._total.get(key, 0) + max(own.values()) - prior
         self._keys.setdefault(bin_, set()).add(key)
 
-    def keep(self, bin_: int, strands: AbstractSet[int]) -> bool:
-        """Give back what other strands of a bin have; return whether there is more of anything now."""
+    def keep(self, bin_: int, device_sets: AbstractSet[int]) -> bool:
+        """Release what other device sets of a bin consume; return whether anything was released."""
         freed = False
         for key in list(self._keys.get(bin_, ())):
             own = self._taken[key][bin_]
-            before = max(own.values())
-            for strand in own.keys() - strands:
-                del own[strand]
+            prior = max(own.values())
+            for device_set in own.keys() - device_sets:
+                del own[device_set]
             after = max(own.values(), default=0)
-            self._total[key] += after - before
-            freed |= after < before
+            self._total[key] += after - prior
+            freed |= after < prior
             if not own:
                 del self._taken[key][bin_]
                 self._keys[bin_].discard(key)
@@ -120,121 +129,136 @@ class ConsumptionTracker:
 
 
 class ClaimAllocation(msgspec.Struct):
-    """Where a claim was given its devices in this run."""
+    """The bin on which a claim got its devices in this run, and the devices per device set."""
 
     bin: int
-    strands: dict[int, tuple[DeviceAllocation, ...]]
+    device_sets: dict[int, tuple[DeviceAllocation, ...]]
 
     @property
-    def stays(self) -> bool:
-        """Whether only its own bin can use the claim."""
-        return any(g.device.id.template or g.device.home for grants in self.strands.values() for g in grants)
+    def is_node_local(self) -> bool:
+        """Whether only pods of the same bin can use the claim."""
+        return any(
+            g.device.id.template or g.device.node_name
+            for allocations in self.device_sets.values()
+            for g in allocations
+        )
 
     @property
     def requirements(self) -> Requirements:
-        """Where a node must be to use the claim, whatever the machine becomes."""
+        """What a node must satisfy to use the claim, whatever instance type its bin becomes."""
         found = NOTHING_REQUIRED
-        for grants in self.strands.values():
-            for grant in grants:
-                found = found.intersect(grant.term)
+        for allocations in self.device_sets.values():
+            for allocation in allocations:
+                found = found.intersect(allocation.term)
         return found
 
 
 class AllocationTracker:
-    """The devices of one run."""
+    """The allocations of one run."""
 
-    def __init__(self, before: PriorAllocations, drawn: Mapping[tuple[PoolId, str, str], int]) -> None:
-        """Start from what was held before; `drawn` is what those devices take of their pools' counters."""
-        self._before = before
-        self._known = before.devices
-        self._drawn = drawn
+    def __init__(
+        self, prior: PriorAllocations, consumed_counters: Mapping[tuple[PoolId, str, str], int]
+    ) -> None:
+        """Start from `prior` allocations; `consumed_counters` is what those devices consume of their pools."""
+        self._prior = prior
+        self._known = prior.devices
+        self._consumed_counters = consumed_counters
         self._reserved: dict[Key, tuple[int, set[int]]] = {}
         self._owned: dict[int, set[Key]] = {}
-        self._portions = ConsumptionTracker()
+        self._capacity_used = ConsumptionTracker()
         self._counters = ConsumptionTracker()
         self._held: dict[tuple[int, int], set[DeviceId]] = {}
         self._bins: dict[int, dict[int, set[str]]] = {}
-        self._seated: dict[int, list[ClaimAllocation]] = {}
-        self.seats: dict[str, ClaimAllocation] = {}
-        self.stamp = 0
-        """Changes whenever something that was refused might be granted now."""
+        self._by_bin: dict[int, list[ClaimAllocation]] = {}
+        self.claim_allocations: dict[str, ClaimAllocation] = {}
+        self.version = 0
+        """Changes whenever a request that was refused might be served now."""
 
-    def is_free(self, device: DeviceInfo, bin_: int, strand: int) -> bool:
-        """Return whether a device can be given to a strand of a bin alone."""
+    def is_free(self, device: DeviceInfo, bin_: int, device_set: int) -> bool:
+        """Return whether a device can be allocated exclusively to a device set of a bin."""
         if device.id in self._known:
             return False
         reserved = self._reserved.get(_key(device, bin_))
-        return reserved is None or (reserved[0] == bin_ and strand not in reserved[1])
+        return reserved is None or (reserved[0] == bin_ and device_set not in reserved[1])
 
     def is_shareable(self, device: DeviceInfo) -> bool:
-        """Return whether nobody had a device to itself before."""
-        return device.id not in self._before.exclusive
+        """Return whether no claim had the device exclusively before the run."""
+        return device.id not in self._prior.exclusive
 
-    def portion_used(self, device: DeviceInfo, name: str, bin_: int, strand: int) -> int:
-        """Return what is gone of a capacity of a shared device."""
-        before = self._before.portions.get((device.id, name), 0)
-        return before + self._portions.used((_key(device, bin_), name), bin_, strand)
+    def capacity_used(self, device: DeviceInfo, name: str, bin_: int, device_set: int) -> int:
+        """Return what is consumed of a capacity of a shared device."""
+        prior = self._prior.consumed_capacity.get((device.id, name), 0)
+        return prior + self._capacity_used.used((_key(device, bin_), name), bin_, device_set)
 
-    def is_drawing(self, device: DeviceInfo, bin_: int, strand: int) -> bool:
-        """Return whether what a device draws is counted already."""
-        return device.id in self._known or device.id in self._held.get((bin_, strand), ())
+    def is_consuming(self, device: DeviceInfo, bin_: int, device_set: int) -> bool:
+        """Return whether the counters that a device consumes are counted already."""
+        return device.id in self._known or device.id in self._held.get((bin_, device_set), ())
 
-    def drawn(self, device: DeviceInfo, draw: CounterConsumption, bin_: int, strand: int) -> int:
-        """Return what is gone of a counter that a device draws from."""
-        before = self._drawn.get((device.id.pool_id, draw.counter_set, draw.counter), 0)
-        return before + self._counters.used(_counter(device, draw, bin_), bin_, strand)
+    def counter_used(
+        self, device: DeviceInfo, consumption: CounterConsumption, bin_: int, device_set: int
+    ) -> int:
+        """Return what is consumed of a counter of the device's pool."""
+        prior = self._consumed_counters.get(
+            (device.id.pool_id, consumption.counter_set, consumption.counter), 0
+        )
+        return prior + self._counters.used(_counter(device, consumption, bin_), bin_, device_set)
 
-    def strands(self, bin_: int) -> AbstractSet[int] | None:
-        """Return the strands of a bin that have been promised devices; None where nobody asked yet."""
+    def device_sets(self, bin_: int) -> AbstractSet[int] | None:
+        """Return the device sets of a bin that have allocations; None where no pod asked for devices yet."""
         known = self._bins.get(bin_)
         return known.keys() if known is not None else None
 
     def drivers(self, bin_: int) -> list[str]:
-        """Return the drivers that a machine must run for what it was promised to bring along."""
+        """Return the drivers of the template devices that are allocated on a bin."""
         return sorted(set().union(*self._bins.get(bin_, {}).values()))
 
-    def commit(self, bin_: int, strand: int, grants: Iterable[DeviceAllocation]) -> None:
-        """Promise devices to a strand of a bin."""
-        drivers = self._bins.setdefault(bin_, {}).setdefault(strand, set())
-        for grant in grants:
-            device = grant.device
+    def commit(self, bin_: int, device_set: int, allocations: Iterable[DeviceAllocation]) -> None:
+        """Allocate devices to a device set of a bin."""
+        drivers = self._bins.setdefault(bin_, {}).setdefault(device_set, set())
+        for allocation in allocations:
+            device = allocation.device
             if device.id.template:
                 drivers.add(device.id.driver)
-            if not grant.admin:
-                self._take(grant, bin_, strand)
+            if not allocation.admin:
+                self._take(allocation, bin_, device_set)
 
-    def _take(self, grant: DeviceAllocation, bin_: int, strand: int) -> None:
-        device = grant.device
-        if not self.is_drawing(device, bin_, strand):
-            for draw in device.draws:
-                self._counters.take(_counter(device, draw, bin_), bin_, strand, draw.amount)
-        self._held.setdefault((bin_, strand), set()).add(device.id)
+    def _take(self, allocation: DeviceAllocation, bin_: int, device_set: int) -> None:
+        device = allocation.device
+        if not self.is_consuming(device, bin_, device_set):
+            for consumption in device.consumes_counters:
+                self._counters.take(_counter(device, consumption, bin_), bin_, device_set, consumption.amount)
+        self._held.setdefault((bin_, device_set), set()).add(device.id)
         if not device.shared:
             key = _key(device, bin_)
-            self._reserved.setdefault(key, (bin_, set()))[1].add(strand)
+            self._reserved.setdefault(key, (bin_, set()))[1].add(device_set)
             self._owned.setdefault(bin_, set()).add(key)
-        for name, amount in grant.portions.items():
-            self._portions.take((_key(device, bin_), name), bin_, strand, amount)
+        for name, amount in allocation.consumed_capacity.items():
+            self._capacity_used.take((_key(device, bin_), name), bin_, device_set, amount)
 
-    def seat(
-        self, claim: str, bin_: int, by_strand: Mapping[int, tuple[DeviceAllocation, ...]], *, shared: bool
+    def record_claim(
+        self,
+        claim: str,
+        bin_: int,
+        by_device_set: Mapping[int, tuple[DeviceAllocation, ...]],
+        *,
+        shared: bool,
     ) -> None:
-        """Note where a claim has its devices; others may wait for a claim that is `shared`."""
-        seat = self.seats[claim] = ClaimAllocation(bin_, dict(by_strand))
-        self._seated.setdefault(bin_, []).append(seat)
-        self.stamp += shared
+        """Record where a claim has its devices; other pods may wait for a claim that is `shared`."""
+        claim_allocation = self.claim_allocations[claim] = ClaimAllocation(bin_, dict(by_device_set))
+        self._by_bin.setdefault(bin_, []).append(claim_allocation)
+        self.version += shared
 
-    def keep(self, bin_: int, strands: AbstractSet[int]) -> None:
-        """Give back what was promised to other strands of a bin: the machine cannot become those any more."""
+    def keep(self, bin_: int, device_sets: AbstractSet[int]) -> None:
+        """Release the allocations of other device sets of a bin, which cannot become those any more."""
         known = self._bins.get(bin_)
-        lost = known.keys() - strands if known is not None else frozenset()
+        lost = known.keys() - device_sets if known is not None else frozenset()
         if known is None or not lost:
             return
-        freed = self._portions.keep(bin_, strands)
-        freed |= self._counters.keep(bin_, strands)
-        for strand in lost:
-            del known[strand]
-            self._held.pop((bin_, strand), None)
+        freed = self._capacity_used.keep(bin_, device_sets)
+        freed |= self._counters.keep(bin_, device_sets)
+        for device_set in lost:
+            del known[device_set]
+            self._held.pop((bin_, device_set), None)
         for key in list(self._owned.get(bin_, ())):
             held = self._reserved[key][1]
             held -= lost
@@ -242,17 +266,17 @@ class AllocationTracker:
                 del self._reserved[key]
                 self._owned[bin_].discard(key)
                 freed = True
-        for seat in self._seated.get(bin_, ()):
-            for strand in lost:
-                freed |= bool(seat.strands.pop(strand, ()))
-        self.stamp += freed
+        for claim_allocation in self._by_bin.get(bin_, ()):
+            for device_set in lost:
+                freed |= bool(claim_allocation.device_sets.pop(device_set, ()))
+        self.version += freed
 
 
 def _key(device: DeviceInfo, bin_: int) -> Key:
-    """Return what a device is known by; machines bring along devices of the same names."""
+    """Return the identity of a device; template devices of different bins have the same names."""
     return (bin_, device.id) if device.id.template else device.id
 
 
-def _counter(device: DeviceInfo, draw: CounterConsumption, bin_: int) -> Key:
+def _counter(device: DeviceInfo, consumption: CounterConsumption, bin_: int) -> Key:
     pool = device.id.pool_id
-    return (bin_ if pool.template else -1, pool, draw.counter_set, draw.counter)
+    return (bin_ if pool.template else -1, pool, consumption.counter_set, consumption.counter)

@@ -1,9 +1,8 @@
 """
-Attributes that nobody knows before a machine runs, and devices that will agree on them.
+Attribute bindings: template devices that will have the same value of an attribute.
 
-Which bus a device sits on is only known once the machine has started, but a provider knows
-which devices of an instance type will share one. Devices that are named together agree; so do
-devices that both agree with a third.
+The PCIe root of a device is only known once the node runs, but a provider knows which devices of an instance type
+will share one. Devices that are named together have the same value; so have devices that share it with a third.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.dynamicresources.types import DeviceId
 
 AttributeGroups: TypeAlias = "dict[tuple[str, str, str, str], int]"
-"""Attribute, driver, pool and device to the number of the group that agrees."""
+"""Attribute, driver, pool and device to the number of the group that will have one value."""
 
 
 def attribute_groups(bindings: Iterable[AttributeBinding]) -> AttributeGroups:
-    """Return which devices agree on which attribute; a device alone agrees with nobody."""
+    """Return which devices will have equal attributes; a device alone is in no group."""
     groups: dict[str, list[set[DeviceName]]] = {}
     for each in bindings:
         together = set(each.devices)
@@ -41,5 +40,5 @@ def attribute_groups(bindings: Iterable[AttributeBinding]) -> AttributeGroups:
 
 
 def attribute_group(known: AttributeGroups, attribute: str, device: DeviceId) -> int | None:
-    """Return the group in which a foretold device agrees on an attribute, if there is one."""
+    """Return the group of a template device for an attribute, if there is one."""
     return known.get((attribute, device.driver, device.pool, device.name)) if device.template else None

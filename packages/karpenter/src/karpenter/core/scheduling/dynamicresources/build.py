@@ -1,9 +1,10 @@
 """
-Devices of a cluster as a problem states them: which claims pods have, who holds what, what is published.
+Builds :class:`~karpenter.core.scheduling.dynamicresources.types.DynamicResources` from the objects of a cluster.
 
-A pod whose claims cannot be read, or ask for what nobody understands, is told so before any node
-is considered. A claim that is to be made from a template is made in thought, so that pods can be
-planned for before anybody has created them.
+A pod whose claims cannot be read, or request what is not supported, is refused with a sentence before any node
+is considered. A claim that is to be generated from a ResourceClaimTemplate counts as if it existed, so that pods
+can be planned for before the resource claim controller has created it
+(https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/).
 """
 
 from __future__ import annotations
@@ -42,25 +43,25 @@ def build_dynamic_resources(
     *,
     pods: Iterable[Pod],
     active: Sequence[StateNode],
-    leaving: Iterable[StateNode],
+    deleting: Iterable[StateNode],
 ) -> tuple[DynamicResources | None, dict[str, str]]:
     """
     Return what a problem says about devices, and why the claims of some pods cannot be served.
 
-    Nothing is said where no pod needs any. `active` nodes take pods, `leaving` ones lose theirs.
+    None where no pod claims devices. `active` nodes take pods, `deleting` nodes lose theirs.
     """
     reader = _Reader(view)
     for pod in pods:
         if uses_devices(pod):
             reader.read(pod)
-    if not reader.needs:
+    if not reader.pod_claims:
         return None, reader.problems
     devices = DynamicResources(
-        needs=reader.needs,
+        pod_claims=reader.pod_claims,
         classes={name: each.spec for name, each in view.device_classes.items()},
         slices=tuple(each.spec for each in _published(view, active)),
-        holdings=tuple(_allocated_claims(view)),
-        leaving=tuple(Consumer(pod.key, pod.metadata.uid) for node in leaving for pod in node.pods),
+        allocated_claims=tuple(_allocated_claims(view)),
+        deleting_pods=tuple(Consumer(pod.key, pod.metadata.uid) for node in deleting for pod in node.pods),
         templates=dict(_template_devices(active, catalog)),
     )
     return devices, reader.problems
@@ -94,31 +95,33 @@ def _claim(
 ) -> PodClaim | None:
     namespace = pod.metadata.namespace
     if entry.resource_claim_name:
-        return _existing(f"{namespace}/{entry.resource_claim_name}", entry.name, view, own=False)
+        return _existing(f"{namespace}/{entry.resource_claim_name}", entry.name, view, generated=False)
     if not entry.resource_claim_template_name:
         raise DeviceClaimError(f"claim {entry.name} of the pod names neither a ResourceClaim nor a template")
     if entry.name in made:
         name = made[entry.name]
-        return _existing(f"{namespace}/{name}", entry.name, view, own=True) if name else None
+        return _existing(f"{namespace}/{name}", entry.name, view, generated=True) if name else None
     key = f"{namespace}/{entry.resource_claim_template_name}"
     template = view.resource_claim_templates.get(key)
     if template is None:
         raise DeviceClaimError(f"ResourceClaimTemplate {key} does not exist")
     return PodClaim(
-        key=f"{pod.key}-{entry.name}", name=entry.name, own=True, devices=template.spec.spec.devices
+        key=f"{pod.key}-{entry.name}", name=entry.name, generated=True, devices=template.spec.spec.devices
     )
 
 
-def _existing(key: str, name: str, view: ClusterView, *, own: bool) -> PodClaim:
+def _existing(key: str, name: str, view: ClusterView, *, generated: bool) -> PodClaim:
     found = view.resource_claims.get(key)
     if found is None:
         raise DeviceClaimError(f"ResourceClaim {key} does not exist")
     if found.metadata.deletion_timestamp is not None:
         raise DeviceClaimError(f"ResourceClaim {key} is being deleted")
-    return PodClaim(key=key, name=name, own=own, devices=found.spec.devices, reach=_reach(found))
+    return PodClaim(
+        key=key, name=name, generated=generated, devices=found.spec.devices, node_terms=_node_terms(found)
+    )
 
 
-def _reach(claim: ResourceClaim) -> NodeTerms | None:
+def _node_terms(claim: ResourceClaim) -> NodeTerms | None:
     given = claim.status.allocation
     if given is None:
         return None
@@ -131,32 +134,32 @@ def _reach(claim: ResourceClaim) -> NodeTerms | None:
 
 
 class _Reader:
-    """Reads claims; what is asked for alike is checked once."""
+    """Reads the claims of pods; equal claims are checked once."""
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
         self._classes = {name: each.spec for name, each in view.device_classes.items()}
         self._checked: dict[bytes, str] = {}
-        self.needs: dict[str, PodClaims] = {}
+        self.pod_claims: dict[str, PodClaims] = {}
         self.problems: dict[str, str] = {}
 
     def read(self, pod: Pod) -> None:
-        """Take in the claims of one pod, or note what is wrong with them."""
+        """Read the claims of one pod, or record what is wrong with them."""
         try:
-            needs = PodClaims(tuple(claims_of(pod, self._view)))
+            pod_claims = PodClaims(tuple(claims_of(pod, self._view)))
         except DeviceClaimError as error:
             self.problems[pod.key] = str(error)
             return
-        if needs.likeness not in self._checked:
-            self._checked[needs.likeness] = next(filter(None, map(self._problem, needs.claims)), "")
-        if problem := self._checked[needs.likeness]:
+        if pod_claims.identity not in self._checked:
+            self._checked[pod_claims.identity] = next(filter(None, map(self._problem, pod_claims.claims)), "")
+        if problem := self._checked[pod_claims.identity]:
             self.problems[pod.key] = problem
-        elif needs.claims:
-            self.needs[pod.key] = needs
+        elif pod_claims.claims:
+            self.pod_claims[pod.key] = pod_claims
 
     def _problem(self, claim: PodClaim) -> str:
-        if claim.reach is not None and not _consumers(self._view.resource_claims[claim.key]):
-            return ""  # it has what it asked for, and keeps it
+        if claim.node_terms is not None and not _consumers(self._view.resource_claims[claim.key]):
+            return ""  # it is allocated, and keeps its devices
         try:
             compile_claim(claim.devices, self._classes)
         except DeviceClaimError as error:
@@ -165,13 +168,13 @@ class _Reader:
 
 
 def _published(view: ClusterView, active: Iterable[StateNode]) -> Iterator[ResourceSlice]:
-    """Yield what is published, except by nodes that are not complete: those are known by what is to come."""
+    """Yield the ResourceSlices, except of nodes that are not initialized: their template devices count."""
     complete = {node.name for node in active if node.is_initialized}
     for _, each in sorted(view.resource_slices.items()):
-        homes = {owner.name for owner in each.metadata.owner_references if owner.kind == "Node"}
+        node_names = {owner.name for owner in each.metadata.owner_references if owner.kind == "Node"}
         if each.spec.node_name:
-            homes.add(each.spec.node_name)
-        if homes <= complete:
+            node_names.add(each.spec.node_name)
+        if node_names <= complete:
             yield each
 
 
@@ -183,7 +186,7 @@ def _allocated_claims(view: ClusterView) -> Iterator[AllocatedClaim]:
 
 
 def _consumers(claim: ResourceClaim) -> tuple[Consumer, ...]:
-    """Return the pods that hold a claim; nothing when somebody else does as well."""
+    """Return the pods that a claim is reserved for; nothing when it is reserved for anything else too."""
     holders = claim.status.reserved_for
     if any(each.api_group or each.resource != "pods" for each in holders):
         return ()
@@ -191,7 +194,7 @@ def _consumers(claim: ResourceClaim) -> tuple[Consumer, ...]:
 
 
 def _template_devices(active: Iterable[StateNode], catalog: Catalog) -> Iterator[tuple[str, DeviceTemplates]]:
-    """Yield the devices that nodes on their way will have."""
+    """Yield the template devices of nodes that are not initialized."""
     for node in active:
         if node.is_initialized:
             continue

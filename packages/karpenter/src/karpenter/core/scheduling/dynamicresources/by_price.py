@@ -31,41 +31,44 @@ class DevicePriceScheduler(Scheduler):
         super().__init__(encoded)
         self._dear: set[tuple[int, int]] = set()
 
-    def claim_way(self, wish: PodData, claim: int) -> ClaimState | None:
+    def next_state(self, pod_data: PodData, claim: int) -> ClaimState | None:
         """Return what a claim would become by taking one more pod, or None when it cannot or should not."""
-        state = super().claim_way(wish, claim)
-        if state is None or not wish.of.devices or self._pays(wish, claim, state):
+        state = super().next_state(pod_data, claim)
+        if state is None or not pod_data.pod_class.devices or self._pays(pod_data, claim, state):
             return state
-        self._dear.add((wish.of.number, self.nodes.count + claim))
+        self._dear.add((pod_data.pod_class.number, self.nodes.count + claim))
         return None
 
-    def lacks_devices(self, wish: PodData, number: int) -> bool:
+    def lacks_devices(self, pod_data: PodData, number: int) -> bool:
         """Return whether asking a bin for devices again is as good as useless."""
-        return (wish.of.number, number) in self._dear or super().lacks_devices(wish, number)
+        return (pod_data.pod_class.number, number) in self._dear or super().lacks_devices(pod_data, number)
 
-    def _pays(self, wish: PodData, claim: int, state: ClaimState) -> bool:
-        before = self._price(self.claims.states[claim], self.claims.total(claim, wish.of.want, 0))
-        more = self._price(state, self.claims.total(claim, wish.of.want)) - before
-        return more <= 0 or more <= self._alone(wish)
+    def _pays(self, pod_data: PodData, claim: int, state: ClaimState) -> bool:
+        before = self._price(self.claims.states[claim], self.claims.total(claim, pod_data.pod_class.want, 0))
+        more = self._price(state, self.claims.total(claim, pod_data.pod_class.want)) - before
+        return more <= 0 or more <= self._alone(pod_data)
 
-    def _alone(self, wish: PodData) -> float:
+    def _alone(self, pod_data: PodData) -> float:
         """Return what a machine for one pod alone costs; without end when there is none."""
         waits = self.must_wait
-        found = (self.opening(wish, template) for template in self.templates)
-        first = next((opening for opening in found if opening is not None), None)
+        found = (self.new_claim(pod_data, template) for template in self.templates)
+        first = next((new_claim for new_claim in found if new_claim is not None), None)
         self.must_wait = waits
-        return self._price(first.state, wish.of.want) if first is not None else float("inf")
+        return self._price(first.state, pod_data.pod_class.want) if first is not None else float("inf")
 
     @staticmethod
     def _price(state: ClaimState, total: Sequence[int]) -> float:
-        return state.template.universe.cheapest(fitting_offerings(state, total))
+        return state.template.table.cheapest(fitting_offerings(state, total))
 
 
 def cheaper_with_devices(
     first: Scheduler, left: dict[int, int], pack: Callable[[Scheduler], dict[int, int]]
 ) -> tuple[Scheduler, dict[int, int]]:
     """Return a thrifty run with what it leaves if that is better than `first`; `pack` fills a fresh run."""
-    if not any(move.wish.of.devices and move.bin >= first.nodes.count for move in first.moves):
+    if not any(
+        placement.pod_data.pod_class.devices and placement.bin >= first.nodes.count
+        for placement in first.placements
+    ):
         return first, left
     second = DevicePriceScheduler(first.encoded)
     rest = pack(second)

@@ -1,11 +1,12 @@
 """
-How much of a device a request takes: what it asks for, made to fit the portions that are given away.
+Consumable capacity: how much of a device a request consumes under the request policy of the device.
 
-A device that one claim has to itself is only asked whether it is large enough. A device that
-several claims share gives away portions: a request is rounded up to the next portion there is,
-and whatever is not asked for is taken as the policy says, or whole.
+A device that one claim has exclusively only has to be large enough. A device that several claims share
+(allowMultipleAllocations) is consumed in amounts: a request is rounded up to the next valid amount, and a capacity
+that is not requested is consumed by the policy's default, or whole
+(https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/).
 
-Knows nothing of who else has a share; see :mod:`.ledger`.
+What other claims have consumed is in :mod:`.allocationtracker`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def is_large_enough(device: DeviceInfo, asked: Mapping[str, int]) -> bool:
 
 
 def consumed_capacity(device: DeviceInfo, asked: Mapping[str, int]) -> dict[str, int] | None:
-    """Return how much of each capacity a request would take, or None when it cannot be served."""
+    """Return how much of each capacity a request would consume, or None when it cannot be served."""
     wanted = {qualified(name, device.id.driver): amount for name, amount in asked.items()}
     if not wanted.keys() <= device.capacity.keys():
         return None
@@ -51,7 +52,7 @@ def _consumed(capacity: Capacity, asked: int | None) -> int | None:
 
 
 def _rounded(policy: RequestPolicy, asked: int) -> int | None:
-    """Return the smallest portion that is enough, or None when there is none."""
+    """Return the smallest valid amount that is enough, or None when there is none."""
     if policy.values:
         return next((value for value in policy.values if value >= asked), None)
     portion = max(asked, policy.least or 0)

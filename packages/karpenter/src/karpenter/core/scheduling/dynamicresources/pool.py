@@ -1,16 +1,12 @@
 """
-Pools: slices put together, the newest generation of each, and whether a pool can be trusted.
+Resource pools: slices put together, the newest generation of each, and the devices to choose from.
 
-A driver renews a pool by publishing slices of the next generation, so only the newest counts. A
-pool of which slices are missing has unknown devices: nothing is taken from it, and nobody can
-claim all of it. The same goes for a pool that contradicts itself.
+A driver renews a pool by publishing slices of the next generation, so only the newest counts. A pool of which
+slices are missing has unknown devices: nothing is allocated from it, and allocationMode All cannot be served while
+it is within reach. The same goes for a pool that contradicts itself.
 
-Pure reading; which of the devices are free is in :mod:`.ledger`.
-
-What there is to choose from at a place: published devices that it can reach, and what it brings along.
-
-Found once per node and once per strand of machines, and asked about by many pods: which devices
-suit a request is remembered as well.
+:class:`CandidateDevices` is made once per node and once per device set, and remembers which devices match a
+request. Which of them are free is in :mod:`.allocationtracker`.
 """
 
 from __future__ import annotations
@@ -45,22 +41,22 @@ if TYPE_CHECKING:
 
 
 class DevicePool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Everything that one driver offers under one name."""
+    """A resource pool: everything that one driver publishes under one name."""
 
     id: PoolId
     devices: tuple[DeviceInfo, ...] = ()
     counters: Mapping[tuple[str, str], int] = {}
-    """What devices of the pool may draw together, by counter set and counter."""
+    """What the devices of the pool may consume together, by counter set and counter."""
 
     problem: str = ""
-    """Why nothing can be taken from the pool; empty when all is well."""
+    """Why nothing is allocated from the pool; empty when all is well."""
 
-    reach: NodeTerms = ANYWHERE
-    """From where any part of the pool can be reached."""
+    node_terms: NodeTerms = ANYWHERE
+    """The node selector terms of all parts of the pool."""
 
     @property
     def label(self) -> str:
-        """What people call the pool."""
+        """The name of the pool in messages."""
         return f"{self.id.driver}/{self.id.pool}"
 
 
@@ -78,7 +74,7 @@ def published_pools(slices: Iterable[ResourceSliceSpec]) -> tuple[DevicePool, ..
 
 
 def template_pools(slices: Iterable[ResourceSliceSpec]) -> tuple[DevicePool, ...]:
-    """Return the pools that a machine of some type will have."""
+    """Return the pools that nodes of an instance type will have."""
     pools = _by_pool(slices)
     return tuple(
         _pool(PoolId(pool.driver, pool.pool, template=True), members)
@@ -94,9 +90,9 @@ def _by_pool(slices: Iterable[ResourceSliceSpec]) -> dict[PoolId, list[ResourceS
 
 
 def _pool(pool: PoolId, slices: Sequence[ResourceSliceSpec], missing: str = "") -> DevicePool:
-    reach = ANYWHERE
+    node_terms = ANYWHERE
     try:
-        reach = reach if pool.template else _reach(slices)
+        node_terms = node_terms if pool.template else _node_terms(slices)
         devices = tuple(device for each in slices for device in _devices(each, pool))
         counters = {
             (group.name, name): parse_quantity(counter.value).nanos
@@ -105,12 +101,12 @@ def _pool(pool: PoolId, slices: Sequence[ResourceSliceSpec], missing: str = "") 
             for name, counter in group.counters.items()
         }
     except (QuantityError, RequirementError) as error:
-        return DevicePool(id=pool, problem=str(error), reach=reach)
+        return DevicePool(id=pool, problem=str(error), node_terms=node_terms)
     problem = missing or next(_contradictions(slices, devices, counters), "")
-    return DevicePool(id=pool, devices=devices, counters=counters, problem=problem, reach=reach)
+    return DevicePool(id=pool, devices=devices, counters=counters, problem=problem, node_terms=node_terms)
 
 
-def _reach(slices: Sequence[ResourceSliceSpec]) -> NodeTerms:
+def _node_terms(slices: Sequence[ResourceSliceSpec]) -> NodeTerms:
     parts: list[ResourceSliceSpec | WireDevice] = []
     for each in slices:
         parts += each.devices if each.per_device_node_selection else (each,)
@@ -124,8 +120,8 @@ def _devices(each: ResourceSliceSpec, pool: PoolId) -> Iterator[DeviceInfo]:
         if pool.template:
             yield read_device(raw, pool, ANYWHERE)
         else:
-            reach = read_node_terms(where.node_name, where.node_selector, where.all_nodes)
-            yield read_device(raw, pool, reach, where.node_name or "")
+            node_terms = read_node_terms(where.node_name, where.node_selector, where.all_nodes)
+            yield read_device(raw, pool, node_terms, where.node_name or "")
 
 
 def _contradictions(
@@ -138,10 +134,10 @@ def _contradictions(
     if twice := _first_repeated(group.name for each in slices for group in each.shared_counters):
         yield f"there are two counter sets called {twice}"
     for device in devices:
-        for draw in device.draws:
-            if (draw.counter_set, draw.counter) not in counters:
-                counter = f"{draw.counter_set}/{draw.counter}"
-                yield f"device {device.id.name} draws from {counter}, which is not there"
+        for consumption in device.consumes_counters:
+            if (consumption.counter_set, consumption.counter) not in counters:
+                counter = f"{consumption.counter_set}/{consumption.counter}"
+                yield f"device {device.id.name} consumes {counter}, which the pool lacks"
 
 
 def _first_repeated(names: Iterable[str]) -> str:
@@ -158,21 +154,23 @@ Counters: TypeAlias = "Mapping[tuple[str, str], int]"
 
 
 class TemplateDevices:
-    """What machines of one strand bring along."""
+    """The template devices of the instance types of one device set."""
 
     def __init__(self, templates: DeviceTemplates | None) -> None:
         pools = template_pools(templates.slices) if templates is not None else ()
         self.broken = tuple(pool for pool in pools if pool.problem)
         self.devices = tuple(device for pool in pools if not pool.problem for device in pool.devices)
         self.counters: Mapping[PoolId, Counters] = {pool.id: pool.counters for pool in pools}
-        self.peers: AttributeGroups = attribute_groups(templates.bindings) if templates is not None else {}
+        self.attribute_groups: AttributeGroups = (
+            attribute_groups(templates.bindings) if templates is not None else {}
+        )
 
 
 NO_TEMPLATE_DEVICES = TemplateDevices(None)
 
 
 class PublishedPools:
-    """The pools that are published: which can be trusted, and what their devices draw from together."""
+    """The published pools: which are complete and consistent, and the counters of their devices."""
 
     def __init__(self, pools: Sequence[DevicePool]) -> None:
         self.sound = tuple(pool for pool in pools if not pool.problem)
@@ -181,7 +179,7 @@ class PublishedPools:
 
 
 class CandidateDevices:
-    """Devices to choose from, published ones first."""
+    """The devices that a node or a device set may be allocated, published ones first."""
 
     def __init__(
         self,
@@ -190,44 +188,45 @@ class CandidateDevices:
         devices: Sequence[DeviceInfo],
         templates: TemplateDevices = NO_TEMPLATE_DEVICES,
     ) -> None:
-        """`devices` are those that are `published` and may be within reach."""
+        """`devices` are the `published` ones that may be within reach."""
         self._matcher = matcher
         self._published = published
         self._templates = templates
         self._devices = (*devices, *templates.devices)
-        self._suiting: dict[RequestAlternative, tuple[DeviceInfo, ...]] = {}
+        self._matching: dict[RequestAlternative, tuple[DeviceInfo, ...]] = {}
         self._sets: dict[RequestAlternative, frozenset[DeviceInfo]] = {}
-        self.peers = templates.peers
+        self.attribute_groups = templates.attribute_groups
 
     def counters(self, pool: PoolId) -> Counters:
-        """Return what the devices of a pool may draw together."""
+        """Return what the devices of a pool may consume together."""
         return (self._templates if pool.template else self._published).counters[pool]
 
-    def suiting(self, ask: RequestAlternative) -> tuple[DeviceInfo, ...]:
-        """Return the devices that fit the description of a request."""
-        found = self._suiting.get(ask)
+    def matching(self, alternative: RequestAlternative) -> tuple[DeviceInfo, ...]:
+        """Return the devices that match the selectors of a request and whose taints it tolerates."""
+        found = self._matching.get(alternative)
         if found is None:
-            found = self._suiting[ask] = tuple(
+            found = self._matching[alternative] = tuple(
                 device
                 for device in self._devices
-                if ask.tolerates(device.taints) and self._matcher.matches(ask.selectors, device)
+                if alternative.tolerates(device.taints)
+                and self._matcher.matches(alternative.selectors, device)
             )
         return found
 
-    def suiting_set(self, ask: RequestAlternative) -> frozenset[DeviceInfo]:
-        """Return the same as a set."""
-        if ask not in self._sets:
-            self._sets[ask] = frozenset(self.suiting(ask))
-        return self._sets[ask]
+    def matching_set(self, alternative: RequestAlternative) -> frozenset[DeviceInfo]:
+        """Return the matching devices as a set."""
+        if alternative not in self._sets:
+            self._sets[alternative] = frozenset(self.matching(alternative))
+        return self._sets[alternative]
 
-    def uncertain(self, ask: RequestAlternative, place: AllocationTarget) -> str:
-        """Return why nobody can say which devices are all that a request describes; nothing if one can."""
+    def uncertain(self, alternative: RequestAlternative, target: AllocationTarget) -> str:
+        """Return why it is unknown which devices are all that a request describes; nothing if it is known."""
         for pool in self._published.broken:
-            if any(place.narrow(term) is not None for term in pool.reach):
+            if any(target.narrow(term) is not None for term in pool.node_terms):
                 return f"pool {pool.label} cannot be trusted: {pool.problem}"
         for pool in self._templates.broken:
             return f"pool {pool.label} cannot be trusted: {pool.problem}"
         for device in self._devices:
-            if failure := self._matcher.failure(ask.selectors, device):
+            if failure := self._matcher.failure(alternative.selectors, device):
                 return f"a selector fails on device {device.id.name}: {failure}"
         return ""

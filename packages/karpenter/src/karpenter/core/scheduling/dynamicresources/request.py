@@ -1,12 +1,12 @@
 """
-What a claim asks for, checked and made ready to be searched for.
+The requests of a claim, checked and compiled for the search.
 
-A request is a list of alternatives in order of preference, usually one. Each alternative asks
-for a number of devices of a class, or for all of them; some attributes must be the same on all
-devices of certain requests.
+A request is a list of alternatives in order of preference, usually one. Each alternative requests a number of
+devices of a DeviceClass, or all of them; a matchAttribute constraint demands that an attribute is equal on the
+devices of some requests.
 
-What is not understood is refused here, before anything is searched: a class that is not there,
-a selector that cannot be evaluated, a constraint of another kind.
+What is not supported is refused here, before anything is searched: a class that does not exist, a selector that
+cannot be evaluated, another kind of constraint.
 """
 
 from __future__ import annotations
@@ -41,59 +41,62 @@ if TYPE_CHECKING:
     from karpenter.api.dra import DeviceSubRequest as _Sub
 
 MAX_DEVICES_PER_CLAIM: Final = 32
-"""How many devices one claim may be given."""
+"""
+How many devices one claim may be allocated, as the API server enforces it (AllocationResultsMaxSize):
+https://github.com/kubernetes/api/blob/master/resource/v1/types.go
+"""
 
-_KEEPS_OFF: Final = frozenset({"NoSchedule", "NoExecute"})
+_BLOCKING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
 Classes: TypeAlias = "Mapping[str, DeviceClassSpec]"
 
 
 class RequestAlternative(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A number of devices that all fit one description."""
+    """One alternative of a request: a number of devices of a class."""
 
     request: str
     name: str
-    """The request, and the alternative behind a slash where there are several."""
+    """The request, and the subrequest behind a slash where there are several."""
 
     class_name: str
     count: int | None
-    """None asks for all there are."""
+    """None is allocationMode All."""
 
     selectors: tuple[CelSelector, ...] = ()
     capacity: Mapping[str, int] = {}
     tolerations: tuple[DeviceToleration, ...] = ()
     admin: bool = False
-    """Whether it only looks after devices that others use, and takes none from anybody."""
+    """Whether it has adminAccess: it uses devices beside the claims that have them."""
 
     def tolerates(self, taints: Iterable[DeviceTaint]) -> bool:
         """Return whether no taint keeps the request off a device."""
         return all(
             any(_tolerates(toleration, taint) for toleration in self.tolerations)
             for taint in taints
-            if taint.effect in _KEEPS_OFF
+            if taint.effect in _BLOCKING_EFFECTS
         )
 
 
 class ParsedRequest(msgspec.Struct, frozen=True, eq=False):
-    """Alternatives, the most wanted first."""
+    """A request: its alternatives, the first that can be served counts (firstAvailable)."""
 
     name: str
-    asks: tuple[RequestAlternative, ...]
+    alternatives: tuple[RequestAlternative, ...]
 
 
 class MatchAttribute(msgspec.Struct, frozen=True):
-    """An attribute that must be the same on the devices of some requests."""
+    """A matchAttribute constraint: an attribute that must be equal on the devices of some requests."""
 
     attribute: str
     requests: frozenset[str] = frozenset()
-    """Names of requests or of alternatives; none stands for all."""
+    """Names of requests or of subrequests; none stands for all."""
 
-    def covers(self, ask: RequestAlternative) -> bool:
-        """Return whether the devices of an alternative must keep to it."""
-        return not self.requests or ask.request in self.requests or ask.name in self.requests
+    def covers(self, alternative: RequestAlternative) -> bool:
+        """Return whether the constraint covers the devices of an alternative."""
+        return not self.requests or alternative.request in self.requests or alternative.name in self.requests
 
 
 class ParsedClaim(msgspec.Struct, frozen=True, eq=False):
-    """Everything that one claim asks for."""
+    """Everything that one claim requests."""
 
     requests: tuple[ParsedRequest, ...]
     constraints: tuple[MatchAttribute, ...] = ()
@@ -101,16 +104,18 @@ class ParsedClaim(msgspec.Struct, frozen=True, eq=False):
 
 def compile_claim(claim: DeviceClaim, classes: Classes) -> ParsedClaim:
     """
-    Return what a claim asks for.
+    Return what a claim requests.
 
     Raises:
-        BadDevices: if a class is missing, or something in it is not understood.
+        BadDevices: if a class is missing, or something in it is not supported.
     """
     wanted = ParsedClaim(
         tuple(_request(each, classes) for each in claim.requests),
         tuple(_constraint(each) for each in claim.constraints),
     )
-    least = sum(min(ask.count or 0 for ask in request.asks) for request in wanted.requests)
+    least = sum(
+        min(alternative.count or 0 for alternative in request.alternatives) for request in wanted.requests
+    )
     if least > MAX_DEVICES_PER_CLAIM:
         raise DeviceClaimError(
             f"it asks for {least} devices, and a claim can have at most {MAX_DEVICES_PER_CLAIM}"
@@ -120,16 +125,20 @@ def compile_claim(claim: DeviceClaim, classes: Classes) -> ParsedClaim:
 
 def _request(each: DeviceRequest, classes: Classes) -> ParsedRequest:
     if each.exactly is not None:
-        asked = _ask(each.exactly, each.name, each.name, classes, admin=bool(each.exactly.admin_access))
+        asked = _alternative(
+            each.exactly, each.name, each.name, classes, admin=bool(each.exactly.admin_access)
+        )
         return ParsedRequest(each.name, (asked,))
     if not each.first_available:
         raise DeviceClaimError(f"request {each.name} asks for nothing: expected exactly or firstAvailable")
     names = (f"{each.name}/{sub.name}" for sub in each.first_available)
-    asks = (_ask(sub, each.name, n, classes) for sub, n in zip(each.first_available, names, strict=True))
-    return ParsedRequest(each.name, tuple(asks))
+    alternatives = (
+        _alternative(sub, each.name, n, classes) for sub, n in zip(each.first_available, names, strict=True)
+    )
+    return ParsedRequest(each.name, tuple(alternatives))
 
 
-def _ask(
+def _alternative(
     each: ExactDeviceRequest | _Sub, request: str, name: str, classes: Classes, *, admin: bool = False
 ) -> RequestAlternative:
     found = classes.get(each.device_class_name)

@@ -1,18 +1,15 @@
 """
-The search: devices for every request of every claim, depth first, with a bound on the work.
+The search for devices: one for every request of every claim, depth first, within a step budget.
 
-Claims are served in order, and requests within a claim; an alternative of a request is tried
-when the one before it cannot be served; each place of an alternative is filled with the first
-device that leaves the rest a chance. Places of one alternative are interchangeable, so each set
-of devices is looked at once, not in every order; so are devices that nothing in the search can
-tell apart, so where one was tried in vain its likes are not tried again.
+Claims are served in order, and requests within a claim; an alternative of a request is tried when the one
+before it cannot be served; each slot of an alternative takes the first device that leaves a solution for the
+rest. Slots of one alternative are interchangeable, so each set of devices is looked at once, not in every
+order. Devices that the search cannot tell apart are tried once.
 
-There is no clock here. Looking at a device is a step, and there are so many; the same question
-always ends at the same step.
+Looking at a device is a step, and the steps are limited; there is no clock, so the same question always ends
+at the same step. Upstream's allocator ends after a time limit instead.
 
-One way through the search: devices chosen so far, what they take together, and how to take them back.
-
-Everything that is taken is noted in order, so that the last choice can be undone exactly.
+Which devices are free is in :mod:`.allocationtracker`; which match a request is in :mod:`.pool`.
 """
 
 from __future__ import annotations
@@ -45,137 +42,144 @@ if TYPE_CHECKING:
         PoolId,
     )
 
-
 AttributeValue: TypeAlias = "Attribute | int"
-"""What devices under a constraint must agree on: a value, or the group of those that will agree."""
+"""What devices under a matchAttribute share: a value, or the number of the group that will have one value."""
 
 
 class AllocationPath:
-    """The choices for one strand of one bin."""
+    """The devices chosen so far for one bin as one device set; the last choice can be undone exactly."""
 
     def __init__(
         self,
-        place: AllocationTarget,
-        stock: CandidateDevices,
-        ledger: AllocationTracker,
+        target: AllocationTarget,
+        candidates: CandidateDevices,
+        tracker: AllocationTracker,
         bin_: int,
-        strand: int,
+        device_set: int,
     ) -> None:
-        self.place = place
-        self.grants: list[DeviceAllocation] = []
-        self._stock = stock
-        self._ledger = ledger
-        self._at = bin_, strand
-        self._places: list[AllocationTarget] = []
+        self.target = target
+        self.allocations: list[DeviceAllocation] = []
+        self._candidates = candidates
+        self._tracker = tracker
+        self._at = bin_, device_set
+        self._targets: list[AllocationTarget] = []
         self._chosen: dict[DeviceId, int] = {}
-        self._portions: dict[tuple[DeviceId, str], int] = {}
-        self._draws: dict[tuple[PoolId, str, str], int] = {}
-        self._pins: dict[tuple[str, int], AttributeValue] = {}
-        self._pinned: list[list[tuple[str, int]]] = []
+        self._capacity: dict[tuple[DeviceId, str], int] = {}
+        self._counters: dict[tuple[PoolId, str, str], int] = {}
+        self._values: dict[tuple[str, int], AttributeValue] = {}
+        self._set_values: list[list[tuple[str, int]]] = []
 
-    def offer(self, ask: RequestAlternative, device: DeviceInfo) -> dict[str, int] | None:
-        """Return what a device would give to a request, or None when it cannot."""
-        if ask.admin:
+    def offer(self, alternative: RequestAlternative, device: DeviceInfo) -> dict[str, int] | None:
+        """Return the capacity that a request would consume of a device, or None when it cannot have it."""
+        if alternative.admin:
             return {}
         if not device.shared:
-            free = device.id not in self._chosen and self._ledger.is_free(device, *self._at)
-            return {} if free and is_large_enough(device, ask.capacity) and self._can_draw(device) else None
-        found = consumed_capacity(device, ask.capacity) if self._ledger.is_shareable(device) else None
+            free = device.id not in self._chosen and self._tracker.is_free(device, *self._at)
+            fits = free and is_large_enough(device, alternative.capacity) and self._can_consume(device)
+            return {} if fits else None
+        shareable = self._tracker.is_shareable(device)
+        found = consumed_capacity(device, alternative.capacity) if shareable else None
         if found is None or not all(self._has(device, name, amount) for name, amount in found.items()):
             return None
-        return found if self._can_draw(device) else None
+        return found if self._can_consume(device) else None
 
     def agrees(
-        self, claim: str, constraints: Sequence[MatchAttribute], ask: RequestAlternative, device: DeviceInfo
+        self,
+        claim: str,
+        constraints: Sequence[MatchAttribute],
+        alternative: RequestAlternative,
+        device: DeviceInfo,
     ) -> bool:
-        """Return whether a device agrees with those chosen before on what they must have in common."""
+        """Return whether a device has the attribute values of the devices chosen before."""
         for number, each in enumerate(constraints):
-            if each.covers(ask):
-                pin = self.pin(each, device)
-                if pin is None or self._pins.get((claim, number), pin) != pin:
+            if each.covers(alternative):
+                value = self.attribute_value(each, device)
+                if value is None or self._values.get((claim, number), value) != value:
                     return False
         return True
 
     def take(
         self,
-        grant: DeviceAllocation,
+        allocation: DeviceAllocation,
         constraints: Sequence[MatchAttribute],
-        ask: RequestAlternative,
-        place: AllocationTarget,
+        alternative: RequestAlternative,
+        target: AllocationTarget,
     ) -> None:
-        """Choose a device that was found to be fine."""
-        device = grant.device
-        self._places.append(self.place)
-        self.place = place
-        self.grants.append(grant)
-        pinned = []
+        """Choose a device that :meth:`offer` and :meth:`agrees` allow."""
+        self._targets.append(self.target)
+        self.target = target
+        self.allocations.append(allocation)
+        newly_set = []
         for number, each in enumerate(constraints):
-            key = grant.claim, number
-            if each.covers(ask) and key not in self._pins:
-                pin = self.pin(each, device)
-                assert pin is not None
-                self._pins[key] = pin
-                pinned.append(key)
-        self._pinned.append(pinned)
-        if not grant.admin:
-            self._count(grant, 1)
+            key = allocation.claim, number
+            if each.covers(alternative) and key not in self._values:
+                value = self.attribute_value(each, allocation.device)
+                assert value is not None
+                self._values[key] = value
+                newly_set.append(key)
+        self._set_values.append(newly_set)
+        if not allocation.admin:
+            self._count(allocation, 1)
 
     def undo(self) -> None:
         """Take the last choice back."""
-        grant = self.grants.pop()
-        self.place = self._places.pop()
-        for key in self._pinned.pop():
-            del self._pins[key]
-        if not grant.admin:
-            self._count(grant, -1)
+        allocation = self.allocations.pop()
+        self.target = self._targets.pop()
+        for key in self._set_values.pop():
+            del self._values[key]
+        if not allocation.admin:
+            self._count(allocation, -1)
 
-    def _count(self, grant: DeviceAllocation, sign: int) -> None:
-        device = grant.device
+    def _count(self, allocation: DeviceAllocation, sign: int) -> None:
+        device = allocation.device
         times = self._chosen.get(device.id, 0) + sign
         self._chosen[device.id] = times
         if times == 0:
             del self._chosen[device.id]
-        for name, amount in grant.portions.items():
-            self._portions[device.id, name] = self._portions.get((device.id, name), 0) + sign * amount
-        # A device that is shared draws from its pool once, whoever else has a share of it.
-        if times == (1 if sign > 0 else 0) and not self._ledger.is_drawing(device, *self._at):
-            for draw in device.draws:
-                key = device.id.pool_id, draw.counter_set, draw.counter
-                self._draws[key] = self._draws.get(key, 0) + sign * draw.amount
+        for name, amount in allocation.consumed_capacity.items():
+            self._capacity[device.id, name] = self._capacity.get((device.id, name), 0) + sign * amount
+        # A shared device consumes the counters of its pool once, however many claims have a share of it.
+        if times == (1 if sign > 0 else 0) and not self._tracker.is_consuming(device, *self._at):
+            for each in device.consumes_counters:
+                key = device.id.pool_id, each.counter_set, each.counter
+                self._counters[key] = self._counters.get(key, 0) + sign * each.amount
 
     def _has(self, device: DeviceInfo, name: str, amount: int) -> bool:
-        used = self._ledger.portion_used(device, name, *self._at) + self._portions.get((device.id, name), 0)
-        return used + amount <= device.capacity[name].value
+        used = self._tracker.capacity_used(device, name, *self._at)
+        return used + self._capacity.get((device.id, name), 0) + amount <= device.capacity[name].value
 
-    def _can_draw(self, device: DeviceInfo) -> bool:
-        if not device.draws or device.id in self._chosen or self._ledger.is_drawing(device, *self._at):
+    def _can_consume(self, device: DeviceInfo) -> bool:
+        """Return whether the counters of the pool allow the device."""
+        consumes = device.consumes_counters
+        if not consumes or device.id in self._chosen or self._tracker.is_consuming(device, *self._at):
             return True
         pool = device.id.pool_id
-        for draw in device.draws:
-            budget = self._stock.counters(pool)[draw.counter_set, draw.counter]
-            used = self._ledger.drawn(device, draw, *self._at)
-            used += self._draws.get((pool, draw.counter_set, draw.counter), 0)
-            if used + draw.amount > budget:
+        for each in consumes:
+            total = self._candidates.counters(pool)[each.counter_set, each.counter]
+            used = self._tracker.counter_used(device, each, *self._at)
+            used += self._counters.get((pool, each.counter_set, each.counter), 0)
+            if used + each.amount > total:
                 return False
         return True
 
-    def pin(self, each: MatchAttribute, device: DeviceInfo) -> AttributeValue | None:
-        """Return what a device says about an attribute that others must agree on; None when it is silent."""
+    def attribute_value(self, each: MatchAttribute, device: DeviceInfo) -> AttributeValue | None:
+        """Return what a device shares under a constraint; None when nothing is known of the attribute."""
         value = device.attributes.get(each.attribute)
-        return attribute_group(self._stock.peers, each.attribute, device.id) if value is None else value
+        if value is not None:
+            return value
+        return attribute_group(self._candidates.attribute_groups, each.attribute, device.id)
 
 
 MAX_STEPS: Final = 10_000
-"""How many devices one pod may look at for one kind of machine, or for one node."""
-
+"""How many devices one pod may look at for one set of instance types, or for one node."""
 
 _GIVEN_UP: Final = f"the search was given up after {MAX_STEPS} steps"
 _LISTED_PER_STEP: Final = 8
-"""Making a list of devices is quicker than trying them."""
+"""Listing devices costs this many times less than trying them."""
 
 
 class StepBudget:
-    """Work that is left."""
+    """The steps that a search may still take; counted instead of timed, so that a search always ends alike."""
 
     def __init__(self, most: int = MAX_STEPS) -> None:
         self._most = most
@@ -183,7 +187,7 @@ class StepBudget:
 
     @property
     def are_spent(self) -> bool:
-        """Whether nothing is left."""
+        """Whether no step is left."""
         return self.spent >= self._most
 
     def spend(self, steps: int = 1) -> bool:
@@ -198,28 +202,28 @@ class PendingClaim(msgspec.Struct, frozen=True):
 
     key: str
     name: str
-    wanted: ParsedClaim
+    parsed: ParsedClaim
 
 
 class FoundDevices(msgspec.Struct, frozen=True):
-    """Devices for everything, and what became of the place."""
+    """Devices for every claim, and the target once it reaches all of them."""
 
-    grants: tuple[DeviceAllocation, ...]
-    place: AllocationTarget
+    allocations: tuple[DeviceAllocation, ...]
+    target: AllocationTarget
 
 
-class _Pending(NamedTuple):
-    """A request that nobody has looked at yet."""
+class _RequestGoal(NamedTuple):
+    """A request for which no alternative was chosen yet."""
 
-    wish: PendingClaim
+    claim: PendingClaim
     request: ParsedRequest
 
 
 class _Slot(NamedTuple):
     """Devices of one alternative that are still to be chosen, from `at` on."""
 
-    wish: PendingClaim
-    ask: RequestAlternative
+    claim: PendingClaim
+    alternative: RequestAlternative
     devices: Sequence[DeviceInfo]
     at: int
     left: int
@@ -227,9 +231,9 @@ class _Slot(NamedTuple):
     """Behind the last device that may be the next; beyond it too few are left for the rest."""
 
 
-_Goal: TypeAlias = "NodeTerms | _Pending | _Slot"
+_Goal: TypeAlias = "NodeTerms | _RequestGoal | _Slot"
 _Agenda: TypeAlias = "tuple[_Goal, _Agenda] | None"
-"""What is still to be done, the next thing first."""
+"""What is still to be done, the next goal first."""
 
 
 class _Move(NamedTuple):
@@ -239,25 +243,30 @@ class _Move(NamedTuple):
 
 
 class DeviceSearch:
-    """The search for one strand of one bin."""
+    """The search for one bin as one device set."""
 
     def __init__(
-        self, stock: CandidateDevices, ledger: AllocationTracker, bin_: int, strand: int, steps: StepBudget
+        self,
+        candidates: CandidateDevices,
+        tracker: AllocationTracker,
+        bin_: int,
+        device_set: int,
+        steps: StepBudget,
     ) -> None:
-        self._stock = stock
-        self._ledger = ledger
-        self._at = bin_, strand
+        self._candidates = candidates
+        self._tracker = tracker
+        self._at = bin_, device_set
         self.steps = steps
-        self._wishes: Sequence[PendingClaim] = ()
-        self._signs: dict[DeviceInfo, Hashable] = {}
+        self._claims: Sequence[PendingClaim] = ()
+        self._equivalence: dict[DeviceInfo, Hashable] = {}
         self.reached = -1, 0
         """How many devices were found before the search got stuck, and how many were there to go on with."""
 
         self.shortfall = ""
         """What the request lacks at which the search got stuck, as one sentence."""
 
-        self.is_out_of_place = False
-        """Whether something was passed over only because of where it is."""
+        self.is_out_of_reach = False
+        """Whether a device was passed over only because the target cannot reach it."""
 
     @property
     def is_given_up(self) -> bool:
@@ -265,26 +274,26 @@ class DeviceSearch:
         return self.steps.are_spent
 
     def run(
-        self, place: AllocationTarget, reaches: Sequence[NodeTerms], wishes: Sequence[PendingClaim]
+        self, target: AllocationTarget, required_terms: Sequence[NodeTerms], claims: Sequence[PendingClaim]
     ) -> FoundDevices | None:
-        """Return the first devices found, the node being where every one of `reaches` lets it be."""
-        path = AllocationPath(place, self._stock, self._ledger, *self._at)
-        self._wishes = wishes
-        self._signs.clear()
-        goals: list[_Goal] = [*reaches]
-        goals += [_Pending(wish, request) for wish in wishes for request in wish.wanted.requests]
+        """Return the first devices found for all `claims`, on a target that meets one of each `required_terms`."""
+        path = AllocationPath(target, self._candidates, self._tracker, *self._at)
+        self._claims = claims
+        self._equivalence.clear()
+        goals: list[_Goal] = [*required_terms]
+        goals += [_RequestGoal(claim, request) for claim in claims for request in claim.parsed.requests]
         agenda: _Agenda = None
         for goal in reversed(goals):
             agenda = goal, agenda
         if agenda is None:
-            return FoundDevices((), place)
+            return FoundDevices((), target)
         stack = [self._moves(path, *agenda)]
         while stack:
             move = next(stack[-1], None)
             if move is None:
                 stack.pop()
             elif move.rest is None:
-                return FoundDevices(tuple(path.grants), path.place)
+                return FoundDevices(tuple(path.allocations), path.target)
             else:
                 stack.append(self._moves(path, *move.rest))
         return None
@@ -292,105 +301,117 @@ class DeviceSearch:
     def _moves(self, path: AllocationPath, goal: _Goal, rest: _Agenda) -> Iterator[_Move]:
         """Yield after every choice that can be made for a goal; the choice is undone before the next."""
         if isinstance(goal, _Slot):
-            return self._filled(path, goal, rest)
-        return self._begun(path, goal, rest) if isinstance(goal, _Pending) else self._stood(path, goal, rest)
+            return self._fill_slot(path, goal, rest)
+        if isinstance(goal, _RequestGoal):
+            return self._choose_alternative(path, goal, rest)
+        return self._choose_term(path, goal, rest)
 
-    def _stood(self, path: AllocationPath, reach: NodeTerms, rest: _Agenda) -> Iterator[_Move]:
-        was = path.place
-        for term in reach:
-            place = was.narrow(term)
-            if place is None:
-                self.is_out_of_place = True
+    def _choose_term(self, path: AllocationPath, terms: NodeTerms, rest: _Agenda) -> Iterator[_Move]:
+        was = path.target
+        for term in terms:
+            target = was.narrow(term)
+            if target is None:
+                self.is_out_of_reach = True
             else:
-                path.place = place
+                path.target = target
                 yield _Move(rest)
-                path.place = was
+                path.target = was
 
-    def _begun(self, path: AllocationPath, pending: _Pending, rest: _Agenda) -> Iterator[_Move]:
-        wish = pending.wish
-        given = sum(grant.claim == wish.key for grant in path.grants)
-        whys, most = [], 0
-        for ask in pending.request.asks:
-            devices, why = self._candidates(path, ask)
+    def _choose_alternative(self, path: AllocationPath, goal: _RequestGoal, rest: _Agenda) -> Iterator[_Move]:
+        claim = goal.claim
+        given = sum(allocation.claim == claim.key for allocation in path.allocations)
+        reasons, most = [], 0
+        for alternative in goal.request.alternatives:
+            devices, reason = self._available(path, alternative)
             most = max(most, len(devices))
-            count = len(devices) if ask.count is None else ask.count
-            if not why and given + count > MAX_DEVICES_PER_CLAIM:
-                why = f"a claim can have at most {MAX_DEVICES_PER_CLAIM} devices, not {given + count}"
-            if why:
-                whys.append(f"request {ask.name} of claim {wish.name}: {why}")
+            count = len(devices) if alternative.count is None else alternative.count
+            if not reason and given + count > MAX_DEVICES_PER_CLAIM:
+                reason = f"a claim can have at most {MAX_DEVICES_PER_CLAIM} devices, not {given + count}"
+            if reason:
+                reasons.append(f"request {alternative.name} of claim {claim.name}: {reason}")
                 continue
-            # Past the last of these, too few are left for the places that are.
+            # Past the last of these, too few devices are left for the slots that are.
             spare = len(devices) if any(device.shared for device in devices) else len(devices) - count + 1
-            yield _Move((_Slot(wish, ask, devices, 0, count, 1 if ask.count is None else spare), rest))
-            why = _GIVEN_UP if self.is_given_up else _together(ask, devices)
-            whys.append(f"request {ask.name} of claim {wish.name}: {why}")
-        if (len(path.grants), most) > self.reached:
-            self.reached = len(path.grants), most
-            self.shortfall = "; ".join(whys)
+            last = 1 if alternative.count is None else spare
+            yield _Move((_Slot(claim, alternative, devices, 0, count, last), rest))
+            reason = _GIVEN_UP if self.is_given_up else _not_together(alternative, devices)
+            reasons.append(f"request {alternative.name} of claim {claim.name}: {reason}")
+        if (len(path.allocations), most) > self.reached:
+            self.reached = len(path.allocations), most
+            self.shortfall = "; ".join(reasons)
 
-    def _candidates(self, path: AllocationPath, ask: RequestAlternative) -> tuple[Sequence[DeviceInfo], str]:
+    def _available(
+        self, path: AllocationPath, alternative: RequestAlternative
+    ) -> tuple[Sequence[DeviceInfo], str]:
         """Return the devices that an alternative may be served with, or why it cannot be."""
-        suiting = self._stock.suiting(ask)
-        if not self.steps.spend(1 + len(suiting) // _LISTED_PER_STEP):
+        matching = self._candidates.matching(alternative)
+        if not self.steps.spend(1 + len(matching) // _LISTED_PER_STEP):
             return (), _GIVEN_UP
-        if ask.count is None:
-            why = self._stock.uncertain(ask, path.place)
-            here = [d for d in suiting if any(path.place.narrow(term) is not None for term in d.reach)]
-            return here, why or ("" if here else f"no device matches DeviceClass {ask.class_name}")
-        free = [device for device in suiting if path.offer(ask, device) is not None]
-        if len(free) < ask.count and not any(device.shared for device in free):
-            wants = f"wants {ask.count} of DeviceClass {ask.class_name}"
-            return free, f"{wants}, {len(suiting)} match and {len(free)} of them can be had"
+        if alternative.count is None:
+            reason = self._candidates.uncertain(alternative, path.target)
+            here = [d for d in matching if any(path.target.narrow(t) is not None for t in d.node_terms)]
+            missing = "" if here else f"no device matches DeviceClass {alternative.class_name}"
+            return here, reason or missing
+        free = [device for device in matching if path.offer(alternative, device) is not None]
+        if len(free) < alternative.count and not any(device.shared for device in free):
+            wants = f"wants {alternative.count} of DeviceClass {alternative.class_name}"
+            return free, f"{wants}, {len(matching)} match and {len(free)} of them can be had"
         return free, ""
 
-    def _filled(self, path: AllocationPath, slot: _Slot, rest: _Agenda) -> Iterator[_Move]:
-        wish, ask = slot.wish, slot.ask
-        constraints = wish.wanted.constraints
-        in_vain: set[Hashable] = set()
+    def _fill_slot(self, path: AllocationPath, slot: _Slot, rest: _Agenda) -> Iterator[_Move]:
+        claim, alternative = slot.claim, slot.alternative
+        constraints = claim.parsed.constraints
+        failed: set[Hashable] = set()
         for at in range(slot.at, slot.last):
             device = slot.devices[at]
-            if in_vain and self._sign(device, path) in in_vain:
+            if failed and self._equivalence_key(device, path) in failed:
                 continue
             if not self.steps.spend():
                 return
-            consumed = path.offer(ask, device)
-            if consumed is None or not path.agrees(wish.key, constraints, ask, device):
+            consumed = path.offer(alternative, device)
+            if consumed is None or not path.agrees(claim.key, constraints, alternative, device):
                 continue
-            again = device.shared and not ask.admin and ask.count is not None
+            again = device.shared and not alternative.admin and alternative.count is not None
             after = at if again else at + 1
             more = slot._replace(at=after, left=slot.left - 1, last=min(slot.last + 1, len(slot.devices)))
-            for term in device.reach:
-                place = path.place.narrow(term)
-                if place is None:
-                    self.is_out_of_place = True
+            for term in device.node_terms:
+                target = path.target.narrow(term)
+                if target is None:
+                    self.is_out_of_reach = True
                     continue
-                grant = DeviceAllocation(
-                    claim=wish.key, ask=ask.name, device=device, portions=consumed, admin=ask.admin, term=term
+                allocation = DeviceAllocation(
+                    claim=claim.key,
+                    request=alternative.name,
+                    device=device,
+                    consumed_capacity=consumed,
+                    admin=alternative.admin,
+                    term=term,
                 )
-                path.take(grant, constraints, ask, place)
+                path.take(allocation, constraints, alternative, target)
                 yield _Move((more, rest) if more.left else rest)
                 path.undo()
             if not device.shared:
-                in_vain.add(self._sign(device, path))
+                failed.add(self._equivalence_key(device, path))
 
-    def _sign(self, device: DeviceInfo, path: AllocationPath) -> Hashable:
+    def _equivalence_key(self, device: DeviceInfo, path: AllocationPath) -> Hashable:
         """Return everything by which the search could tell a free device from another one."""
-        if device not in self._signs:
-            asks = [ask for wish in self._wishes for request in wish.wanted.requests for ask in request.asks]
-            constraints = [each for wish in self._wishes for each in wish.wanted.constraints]
-            self._signs[device] = (
-                device.id.pool_id if device.draws else device.id.template,
+        if device not in self._equivalence:
+            requests = [request for claim in self._claims for request in claim.parsed.requests]
+            alternatives = [each for request in requests for each in request.alternatives]
+            constraints = [each for claim in self._claims for each in claim.parsed.constraints]
+            self._equivalence[device] = (
+                device.id.pool_id if device.consumes_counters else device.id.template,
                 device.shared,
-                device.draws,
-                device.reach,
+                device.consumes_counters,
+                device.node_terms,
                 frozenset((name, has.value) for name, has in device.capacity.items()),
-                tuple(path.pin(each, device) for each in constraints),
-                tuple(device in self._stock.suiting_set(ask) for ask in asks),
+                tuple(path.attribute_value(each, device) for each in constraints),
+                tuple(device in self._candidates.matching_set(each) for each in alternatives),
             )
-        return self._signs[device]
+        return self._equivalence[device]
 
 
-def _together(ask: RequestAlternative, devices: Sequence[DeviceInfo]) -> str:
-    if ask.count is None:
-        return f"not all {len(devices)} devices of DeviceClass {ask.class_name} can be had together"
-    return f"no {ask.count} of the {len(devices)} devices that match can be had together"
+def _not_together(alternative: RequestAlternative, devices: Sequence[DeviceInfo]) -> str:
+    if alternative.count is None:
+        return f"not all {len(devices)} devices of DeviceClass {alternative.class_name} can be had together"
+    return f"no {alternative.count} of the {len(devices)} devices that match can be had together"

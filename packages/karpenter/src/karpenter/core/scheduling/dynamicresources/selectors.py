@@ -1,22 +1,14 @@
 """
-Selectors: expressions over one device, and which devices they are true of.
+Device selectors: CEL expressions over one device, and which devices they select.
 
-An expression sees the driver, the attributes and the capacities of a device, each under its
-domain, and whether the device can be shared. A domain of which a device says nothing is empty.
-Devices that say the same are asked once, whatever they are called.
+An expression sees the driver, the attributes and the capacities of a device, each under its domain, and whether
+the device can be shared. A domain that a device does not have is an empty map. An expression that fails on a device
+does not select it; allocationMode All needs to know about failures, so they are kept.
 
-An expression that fails on a device does not select it. Whoever wants every device that is
-selected must know about failures, so they are kept.
-
-Names for parts of an expression: ``cel.bind(name, value, expression)``, said without it.
-
-The library that evaluates expressions does not know the macro. Binding a name is the same as
-looking at a list of one item, ``[value].map(name, expression)[0]``, which it knows.
-
-Semantic versions in selectors, and functions that take versions and quantities alike.
-
-A version travels through CEL as a map with one entry, as quantities do. Build metadata says
-nothing about order; a version before its release is older than the release.
+The CEL library lacks three things, which are added here: ``cel.bind(name, value, expression)`` is rewritten to
+``[value].map(name, expression)[0]``; semantic versions travel through CEL as a map with one entry, as quantities
+do; and functions that take versions and quantities alike tell the two apart
+(https://kubernetes.io/docs/reference/using-api/cel/).
 """
 
 from __future__ import annotations
@@ -54,17 +46,17 @@ class _Parts(NamedTuple):
     minor: int
     patch: int
     released: bool
-    before: tuple[tuple[int, int, str], ...]
-    """The words of a version before its release, so that numbers sort below texts."""
+    prior: tuple[tuple[int, int, str], ...]
+    """The identifiers of a pre-release; numbers sort below texts."""
 
 
 def version(text: str) -> dict[str, str]:
-    """Return a version as selectors see it, without looking at it closely."""
+    """Return a version as selectors see it, without checking it."""
     return {_VERSION: text}
 
 
 def semver(text: str, normalize: bool = False) -> dict[str, str]:
-    """Return a version; loosely written ones are put in order first if so asked."""
+    """Return a version; `normalize` accepts loosely written ones such as v1.2."""
     written = _in_order(text) if normalize else text
     _parts(written)
     return version(written)
@@ -130,8 +122,8 @@ def _parts(text: str) -> _Parts:
     if match is None:
         raise ValueError(f"{text} is not a version")
     words = match[4].split(".") if match[4] else []
-    before = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
-    return _Parts(int(match[1]), int(match[2]), int(match[3]), not words, before)
+    prior = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
+    return _Parts(int(match[1]), int(match[2]), int(match[3]), not words, prior)
 
 
 DEVICE_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
@@ -147,7 +139,7 @@ DEVICE_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "semver": semver,
     }
 )
-"""What selectors of devices may call."""
+"""The functions that device selectors may call."""
 
 
 _TOKEN: Final = re.compile(
@@ -161,22 +153,22 @@ _PARTS: Final = 3
 
 
 def without_binds(source: str) -> str:
-    """Return an expression that says the same without the macro."""
+    """Return an equal expression without the macro ``cel.bind``."""
     return _rewrite(_TOKEN.findall(source)) if "bind" in source else source
 
 
 def _rewrite(tokens: list[str]) -> str:
-    said, at = "", 0
+    done, at = "", 0
     while at < len(tokens):
-        said += tokens[at]
+        done += tokens[at]
         at += 1
-        if _BIND.search(said):
+        if _BIND.search(done):
             parts, end = _arguments(tokens, at)
             if len(parts) == _PARTS:
                 name, value, body = (_rewrite(part) for part in parts)
-                said = f"{_BIND.sub('', said)}[{value}].map({name.strip()}, {body})[0]"
+                done = f"{_BIND.sub('', done)}[{value}].map({name.strip()}, {body})[0]"
                 at = end
-    return said
+    return done
 
 
 def _arguments(tokens: list[str], start: int) -> tuple[list[list[str]], int]:
@@ -207,12 +199,12 @@ _ENCODER: Final = msgspec.json.Encoder(order="sorted")
 
 
 class CelSelector(msgspec.Struct, frozen=True, eq=False):
-    """An expression, ready to be asked about devices."""
+    """A compiled CEL expression over a device."""
 
     source: str
     program: Program
     domains: dict[str, dict[str, Any]]
-    """The domains of attributes and capacities that it mentions, empty."""
+    """The domains of attributes and capacities that it mentions, as empty maps."""
 
 
 @lru_cache(maxsize=1024)
@@ -240,54 +232,54 @@ def compile_selector(source: str) -> CelSelector:
 
 
 class SelectorMatcher:
-    """Which devices selectors are true of, remembered."""
+    """Evaluates selectors on devices; devices with equal content are evaluated once."""
 
     def __init__(self) -> None:
-        self._sights: dict[DeviceInfo, tuple[int, dict[str, Any]]] = {}
+        self._contents: dict[DeviceInfo, tuple[int, dict[str, Any]]] = {}
         self._numbers: dict[bytes, int] = {}
-        self._answers: dict[tuple[str, int], bool | str] = {}
+        self._results: dict[tuple[str, int], bool | str] = {}
 
     def matches(self, selectors: Iterable[CelSelector], device: DeviceInfo) -> bool:
         """Return whether every selector is true of a device; one that fails on it is not."""
-        return all(self._ask(selector, device) is True for selector in selectors)
+        return all(self._result(selector, device) is True for selector in selectors)
 
     def failure(self, selectors: Iterable[CelSelector], device: DeviceInfo) -> str:
         """Return why the first selector that is not true of a device fails on it; nothing if none fails."""
         for selector in selectors:
-            answer = self._ask(selector, device)
-            if answer is not True:
-                return answer or ""
+            result = self._result(selector, device)
+            if result is not True:
+                return result or ""
         return ""
 
-    def _ask(self, selector: CelSelector, device: DeviceInfo) -> bool | str:
-        number, sight = self._sight(device)
+    def _result(self, selector: CelSelector, device: DeviceInfo) -> bool | str:
+        number, content = self._content(device)
         key = selector.source, number
-        if key not in self._answers:
-            self._answers[key] = _answer(selector, sight)
-        return self._answers[key]
+        if key not in self._results:
+            self._results[key] = _evaluate(selector, content)
+        return self._results[key]
 
-    def _sight(self, device: DeviceInfo) -> tuple[int, dict[str, Any]]:
-        """Return what selectors see of a device, and the number of everything that looks the same."""
-        known = self._sights.get(device)
+    def _content(self, device: DeviceInfo) -> tuple[int, dict[str, Any]]:
+        """Return what selectors see of a device, and the number of its content."""
+        known = self._contents.get(device)
         if known is None:
             seen = [device.id.driver, device.raw.attributes, device.raw.capacity, device.shared]
             number = self._numbers.setdefault(_ENCODER.encode(seen), len(self._numbers))
-            known = self._sights[device] = number, _environment(device)
+            known = self._contents[device] = number, _environment(device)
         return known
 
 
-def _answer(selector: CelSelector, sight: dict[str, Any]) -> bool | str:
+def _evaluate(selector: CelSelector, content: dict[str, Any]) -> bool | str:
     empty = selector.domains
     device = {
-        **sight,
-        "attributes": {**empty["attributes"], **sight["attributes"]},
-        "capacity": {**empty["capacity"], **sight["capacity"]},
+        **content,
+        "attributes": {**empty["attributes"], **content["attributes"]},
+        "capacity": {**empty["capacity"], **content["capacity"]},
     }
     try:
-        answer = selector.program.run({"device": device})
+        result = selector.program.run({"device": device})
     except RuleFailed as failure:
         return str(failure)
-    return answer if isinstance(answer, bool) else f"it says {excerpt(answer)} instead of true or false"
+    return result if isinstance(result, bool) else f"it says {excerpt(result)} instead of true or false"
 
 
 def _environment(device: DeviceInfo) -> dict[str, Any]:

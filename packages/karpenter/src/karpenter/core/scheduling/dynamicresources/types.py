@@ -1,25 +1,14 @@
 """
-One device: what it is called, what is known of it, what it can give, and from where it can be reached.
+The values of dynamic resource allocation: devices, pools, the claims of pods, and what is allocated.
 
-A device is published by a driver for machines that run, or foretold by an instance type for a
-machine that is yet to be bought. The two never mix: a foretold device has no claim on the name of
-a published one. Amounts are exact billionths; names of attributes and capacities always carry
-their domain, which is the driver's where none is written.
+A device is published by a driver in a ResourceSlice, or it is a template device: an instance type says that a
+new node will have it. The two never mix: a template device never stands for a published one of the same
+name. Amounts are exact billionths; names of attributes and capacities always carry their domain, which is the
+driver's where none is written.
 
-Whether a device is free is not known here; that is for :mod:`.ledger`.
-
-What a problem says about devices: claims of pods, who holds what, and what is published.
-
-Values only, worked out by :mod:`.intake` from the objects of a cluster and read by :mod:`.world`.
-Which holdings are let go depends on the pods that a problem places, so it is settled when the
-problem is encoded: a question of consolidation moves other pods than the next one.
-
-The one error that reading claims, classes and slices can end in.
-
-Where a pod would run, as far as devices care: a node that is there, or a claim of the run.
-
-Taking a device may narrow a place: a device that only one zone can reach pins a new machine to
-that zone. A node that is there has all its labels already, so it either suits or does not.
+:mod:`.build` makes these values from the objects of a cluster, :mod:`.allocator` reads them. Which allocations
+are released depends on the pods that a problem places, so it is decided when the problem is encoded. Whether a
+device is free is in :mod:`.allocationtracker`.
 """
 
 from __future__ import annotations
@@ -54,19 +43,19 @@ if TYPE_CHECKING:
 
 
 NODE_NAME: Final = "metadata.name"
-"""The field by which selectors name a node; it stands beside labels and never collides with one."""
+"""The field by which node selectors name a node; no label has this key."""
 
 NodeTerms: TypeAlias = tuple[Requirements, ...]
-"""What a node must look like, in alternatives of which one must hold; none at all is nowhere."""
+"""The terms of a node selector, of which one must hold; an empty tuple selects no node."""
 
 Attribute: TypeAlias = tuple[str, str | int | bool]
-"""The type of an attribute and its value: a version is never equal to a text."""
+"""The type of an attribute and its value: a version never equals a string."""
 
 ANYWHERE: Final[NodeTerms] = (NOTHING_REQUIRED,)
 
 
 class PoolId(NamedTuple):
-    """What a pool is called."""
+    """The identity of a resource pool."""
 
     driver: str
     pool: str
@@ -74,7 +63,7 @@ class PoolId(NamedTuple):
 
 
 class DeviceId(NamedTuple):
-    """What a device is called."""
+    """The identity of a device."""
 
     driver: str
     pool: str
@@ -88,7 +77,7 @@ class DeviceId(NamedTuple):
 
 
 class CounterConsumption(NamedTuple):
-    """What a device takes from a counter of its pool."""
+    """What a device consumes of a counter of its pool."""
 
     counter_set: str
     counter: str
@@ -96,11 +85,11 @@ class CounterConsumption(NamedTuple):
 
 
 class RequestPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """In which portions a capacity is given away."""
+    """Which amounts of a capacity a request may consume (CapacityRequestPolicy)."""
 
     default: int | None = None
     values: tuple[int, ...] = ()
-    """The portions there are, smallest first; none means any."""
+    """The valid amounts, smallest first; none means any."""
 
     least: int | None = None
     most: int | None = None
@@ -108,30 +97,30 @@ class RequestPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capacity(msgspec.Struct, frozen=True):
-    """An amount that a device has, and in which portions it is given away."""
+    """An amount that a device has, and which parts of it a request may consume."""
 
     value: int
     policy: RequestPolicy | None = None
 
 
 class DeviceInfo(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A device, published or foretold."""
+    """A device of a ResourceSlice, or a template device of an instance type."""
 
     id: DeviceId
     raw: WireDevice
     attributes: Mapping[str, Attribute] = {}
     capacity: Mapping[str, Capacity] = {}
-    draws: tuple[CounterConsumption, ...] = ()
-    reach: NodeTerms = ANYWHERE
-    home: str = ""
-    """The only node that has it, by name; empty where several can reach it."""
+    consumes_counters: tuple[CounterConsumption, ...] = ()
+    node_terms: NodeTerms = ANYWHERE
+    node_name: str = ""
+    """The only node that has the device; empty where several nodes can reach it."""
 
     taints: tuple[DeviceTaint, ...] = ()
     shared: bool = False
-    """Whether several claims may have a share of it at the same time."""
+    """Whether several claims may have a share of it at the same time (allowMultipleAllocations)."""
 
 
-def read_device(raw: WireDevice, pool: PoolId, reach: NodeTerms, home: str = "") -> DeviceInfo:
+def read_device(raw: WireDevice, pool: PoolId, node_terms: NodeTerms, node_name: str = "") -> DeviceInfo:
     """
     Return a device of a slice.
 
@@ -147,13 +136,13 @@ def read_device(raw: WireDevice, pool: PoolId, reach: NodeTerms, home: str = "")
             if (read := _attribute(each)) is not None
         },
         capacity={qualified(name, pool.driver): _capacity(each) for name, each in raw.capacity.items()},
-        draws=tuple(
+        consumes_counters=tuple(
             CounterConsumption(each.counter_set, name, parse_quantity(counter.value).nanos)
             for each in raw.consumes_counters
             for name, counter in each.counters.items()
         ),
-        reach=reach,
-        home=home,
+        node_terms=node_terms,
+        node_name=node_name,
         taints=raw.taints,
         shared=bool(raw.allow_multiple_allocations),
     )
@@ -161,7 +150,7 @@ def read_device(raw: WireDevice, pool: PoolId, reach: NodeTerms, home: str = "")
 
 def read_node_terms(name: str | None, selector: NodeSelector | None, everywhere: bool | None) -> NodeTerms:
     """
-    Return from where something can be reached; exactly one of the three is expected to be set.
+    Return the node selector terms of a slice or device; exactly one of the three is expected to be set.
 
     Raises:
         RequirementError: if the selector cannot be read.
@@ -214,25 +203,25 @@ _ENCODER: Final = msgspec.json.Encoder(order="sorted")
 
 
 class Consumer(msgspec.Struct, frozen=True):
-    """A pod that holds a claim."""
+    """A pod for which a claim is reserved."""
 
     key: str
     uid: str = ""
 
 
 class PodClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim of a pod."""
+    """A ResourceClaim as one pod refers to it."""
 
     key: str
     name: str
     """What the pod calls it."""
 
-    own: bool = False
-    """Whether it was made for one pod, so that nobody else can use it."""
+    generated: bool = False
+    """Whether it is made from a ResourceClaimTemplate for one pod, so that no other pod can use it."""
 
     devices: DeviceClaim = DeviceClaim()
-    reach: NodeTerms | None = None
-    """From where the devices it was given can be reached; None while it has none."""
+    node_terms: NodeTerms | None = None
+    """The node selector of its allocation; None while it has none."""
 
 
 class PodClaims(msgspec.Struct, frozen=True, dict=True):
@@ -241,43 +230,45 @@ class PodClaims(msgspec.Struct, frozen=True, dict=True):
     claims: tuple[PodClaim, ...]
 
     @cached_property
-    def likeness(self) -> bytes:
-        """What tells pods apart by their claims: claims made alike for different pods are alike."""
-        return _ENCODER.encode([c.devices if c.own and c.reach is None else c.key for c in self.claims])
+    def identity(self) -> bytes:
+        """What tells pods apart by their claims; claims generated from one template are alike."""
+        return _ENCODER.encode(
+            [c.devices if c.generated and c.node_terms is None else c.key for c in self.claims]
+        )
 
 
 class AllocatedClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """The devices that a claim was given, and who uses them."""
+    """The allocation of a claim, and the pods that it is reserved for."""
 
     claim: str
     results: tuple[DeviceRequestAllocationResult, ...]
     consumers: tuple[Consumer, ...] = ()
-    """Pods; a claim without any, or held by anything else, keeps its devices."""
+    """A claim without any, or reserved for anything but pods, keeps its devices."""
 
 
 class DynamicResources(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about devices that a run depends on."""
+    """Everything about dynamic resource allocation that a run depends on."""
 
-    needs: Mapping[str, PodClaims]
-    """By pod key; a pod without an entry needs no devices."""
+    pod_claims: Mapping[str, PodClaims]
+    """By pod key; a pod without an entry claims no devices."""
 
     classes: Mapping[str, DeviceClassSpec] = {}
     slices: tuple[ResourceSliceSpec, ...] = ()
-    holdings: tuple[AllocatedClaim, ...] = ()
-    leaving: tuple[Consumer, ...] = ()
-    """Pods that go away with their node."""
+    allocated_claims: tuple[AllocatedClaim, ...] = ()
+    deleting_pods: tuple[Consumer, ...] = ()
+    """Pods that go away with their nodes."""
 
     templates: Mapping[str, DeviceTemplates] = {}
-    """What nodes that are on their way will have, by node name."""
+    """The template devices of nodes that are not initialized, by node name."""
 
-    def let_go(self, pods: Iterable[Pod]) -> frozenset[str]:
-        """Return the claims that give their devices back once `pods` have left the nodes they run on."""
-        gone = {each.key: each.uid for each in self.leaving}
+    def released_claims(self, pods: Iterable[Pod]) -> frozenset[str]:
+        """Return the claims whose devices are released once `pods` have left the nodes they run on."""
+        gone = {each.key: each.uid for each in self.deleting_pods}
         gone |= {pod.key: pod.metadata.uid for pod in pods if pod.spec.node_name}
         return frozenset(
-            holding.claim
-            for holding in self.holdings
-            if holding.consumers and all(_is_gone(each, gone) for each in holding.consumers)
+            allocated.claim
+            for allocated in self.allocated_claims
+            if allocated.consumers and all(_is_gone(each, gone) for each in allocated.consumers)
         )
 
 
@@ -286,30 +277,30 @@ def _is_gone(consumer: Consumer, gone: Mapping[str, str]) -> bool:
     return uid is not None and (not uid or not consumer.uid or uid == consumer.uid)
 
 
-class DeviceClaimError(ValueError):  # noqa: N818  reads as what it is: devices that nobody can allocate
-    """Something about devices that cannot be read or is not understood; the text is one sentence."""
+class DeviceClaimError(ValueError):
+    """A claim, class or slice that cannot be read or is not supported; the text is one sentence."""
 
 
 class AllocationTarget(Protocol):
-    """Somewhere that can be narrowed."""
+    """A node or a claim of the run, for which devices are searched."""
 
     def narrow(self, wanted: Requirements) -> AllocationTarget | None:
-        """Return the place once it also satisfies `wanted`; None when it never can."""
+        """Return the target once it also satisfies `wanted`; None when it never can."""
 
 
 class NodeTarget:
-    """A node that is there."""
+    """An existing node: it has all its labels, so it either satisfies a term or does not."""
 
     def __init__(self, node: ExistingNode) -> None:
         self._requirements = Requirements.from_labels({**node.labels, NODE_NAME: node.name})
 
     def narrow(self, wanted: Requirements) -> NodeTarget | None:
-        """Return the same node if it is like that."""
+        """Return the same node if it satisfies `wanted`."""
         return self if self._requirements.accepts(wanted) else None
 
 
 class ClaimTarget:
-    """A claim of the run, which must be able to stay one of some kinds of machine."""
+    """A claim of the run; a device that only one zone reaches narrows it to that zone."""
 
     __slots__ = ("_must", "_states", "state")
 
@@ -320,7 +311,7 @@ class ClaimTarget:
         self.state = state
 
     def narrow(self, wanted: Requirements) -> ClaimTarget | None:
-        """Return the claim narrowed; a machine that is yet to come has no name to be known by."""
+        """Return the claim narrowed; a node that is not launched yet has no name."""
         for key in (NODE_NAME, HOSTNAME):
             if key in wanted:
                 if not wanted[key].complement:

@@ -1,8 +1,8 @@
 """
-A problem made ready for packing: pods as classes, resources as an axis, pools as templates.
+A problem encoded for packing: pods as classes, resources as an axis, pools as templates.
 
-Encoding is done once per problem; each run starts from it with fresh counts. This is the
-only place where indices are born.
+Encoding is done once per problem; each :class:`~karpenter.core.scheduling.pack.scheduler.Scheduler` starts
+from it with fresh counts. Every index that packing uses (class, template, resource) is assigned here.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class EncodedProblem:
             for number, pool in enumerate(problem.pools)
         ]
         self.proved: dict[frozenset[tuple[Item, int]], DualValues] = {}
-        """What was proved of some demand while it was packed, so that it need not be proved again."""
+        """Bounds of demands that were worked out while packing; the bound of the plan takes them from here."""
 
         devices = problem.devices
         self.devices = DeviceInventory(devices, problem.pods, self.templates) if devices is not None else None
 
     def fresh_topology(self) -> Topology:
-        """Return the counts as they stand before anything is placed."""
+        """Return the topology counts before anything is placed."""
         return Topology(self.problem, self.templates)
 
-    def wishes(self, topology: Topology) -> dict[int, list[PodData]]:
-        """Return every class's readings over fresh counts."""
+    def pod_data(self, topology: Topology) -> dict[int, list[PodData]]:
+        """Return every class under each of its relaxations, over fresh counts, by class number."""
         return compile_pod_data(self.classes, topology)

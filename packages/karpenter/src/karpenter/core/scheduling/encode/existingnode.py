@@ -1,8 +1,9 @@
 """
-Existing nodes sorted into kinds: nodes that no pod of the run can tell apart.
+Existing nodes in groups: nodes that no pod of the problem can tell apart.
 
-Only labels that some pod asks about, and taints, make a difference, so a cluster of
-thousands of nodes has a handful of kinds, and each is compared with each wish once.
+Only taints and the labels that some pod constrains make a difference, so a cluster of thousands of nodes
+has a handful of groups, and each pod class is compared with each group once. Free room is per node and is
+in ``pack.bins``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class NodeGroup:
-    """What all nodes of one kind have in common."""
+    """The labels and taints that all nodes of one group have."""
 
     __slots__ = ("labels", "number", "requirements", "taints")
 
@@ -34,34 +35,38 @@ class NodeGroup:
         self.taints = taints
         self.requirements = Requirements.from_labels(labels)
 
-    def suits(self, wish: PodData) -> bool:
-        """Return whether a wish can ever be met here, room and company aside."""
-        known = wish.reading.kinds
+    def suits(self, pod_data: PodData) -> bool:
+        """Return whether labels, taints and volumes let the pods run here; room and topology aside."""
+        known = pod_data.compiled.node_groups
         if self.number not in known:
-            known[self.number] = self._suits(wish)
+            known[self.number] = self._suits(pod_data)
         return known[self.number]
 
-    def _suits(self, wish: PodData) -> bool:
-        if wish.rung.impossible:
+    def _suits(self, pod_data: PodData) -> bool:
+        if pod_data.relaxation.impossible:
             return False
-        if not tolerates(wish.tolerations, self.taints) or not self.requirements.accepts(wish.requirements):
+        if not tolerates(pod_data.tolerations, self.taints):
             return False
-        return not wish.volumes or any(self.requirements.accepts(each) for each in wish.volumes)
+        if not self.requirements.accepts(pod_data.requirements):
+            return False
+        return not pod_data.volumes or any(self.requirements.accepts(each) for each in pod_data.volumes)
 
-    def permits(self, wish: PodData) -> bool:
-        """Return whether spread and affinity let another pod into this kind's domains now."""
-        for asked in wish.demands.domains:
-            domain = self.labels.get(asked.group.key)
+    def permits(self, pod_data: PodData) -> bool:
+        """Return whether spread and affinity let another pod into the domains of this group now."""
+        for demand in pod_data.demands.domains:
+            group = demand.group
+            domain = self.labels.get(group.key)
             if domain is None:
                 return False
-            allowed = asked.group.permitted(wish.strict[asked.group.key], counts_itself=asked.counts_itself)
+            strict = pod_data.strict[group.key]
+            allowed = group.allowed_domains(strict, self_selecting=demand.self_selecting)
             if allowed is not None and domain not in allowed:
                 return False
         return True
 
 
 class NodeGroups:
-    """The kinds of a problem's nodes, and which node is of which."""
+    """The groups of a problem's nodes; ``of[node]`` is the number of the node's group."""
 
     def __init__(self, nodes: Sequence[ExistingNode], keys: AbstractSet[str]) -> None:
         known: dict[object, NodeGroup] = {}
@@ -76,13 +81,13 @@ class NodeGroups:
         self.of = numbers
 
 
-def relevant_label_keys(readings: Iterable[CompiledRelaxation]) -> frozenset[str]:
-    """Return every label key that decides anything for these readings."""
+def relevant_label_keys(relaxations: Iterable[CompiledRelaxation]) -> frozenset[str]:
+    """Return every label key that decides anything under these relaxations."""
     keys: set[str] = set()
-    for reading in readings:
-        keys |= reading.rung.requirements.keys()
-        keys |= reading.rung.strict.keys()
-        for each in reading.volumes:
+    for compiled in relaxations:
+        keys |= compiled.relaxation.requirements.keys()
+        keys |= compiled.relaxation.strict.keys()
+        for each in compiled.volumes:
             keys |= each.keys()
-        keys.update(asked.group.key for asked in reading.demands.domains)
+        keys.update(demand.group.key for demand in compiled.demands.domains)
     return frozenset(keys)

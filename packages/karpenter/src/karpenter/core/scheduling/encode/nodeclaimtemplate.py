@@ -72,15 +72,15 @@ class Template:
     ) -> None:
         self.number = number
         self.pool = pool
-        self.universe = PoolOfferingTable(pool.types, axis, frozenset(well_known - pool.requirements.keys()))
+        self.table = PoolOfferingTable(pool.types, axis, frozenset(well_known - pool.requirements.keys()))
         self.overhead: list[dict[str, int]] = [{} for _ in pool.types]
         self.ports: list[tuple[HostPort, ...]] = [()] * len(pool.types)
         for daemon in daemons:
             self._host(daemon, well_known)
-        self.universe.reserve(self.overhead)
-        self.bits: Bits = self.universe.keep(self.universe.everything, pool.requirements)
+        self.table.reserve(self.overhead)
+        self.bits: Bits = self.table.keep(self.table.everything, pool.requirements)
         self.min_values = {r.key: r.min_values for r in pool.requirements if r.min_values}
-        self.reserves = bool(self.universe.reserved)
+        self.reserves = bool(self.table.reserved)
         self.has_daemon_ports = any(self.ports)
         self._domains: dict[str, frozenset[str]] = {}
 
@@ -88,8 +88,8 @@ class Template:
         """Return the values of `key` that nodes of this pool can have."""
         if key not in self._domains:
             held = self.pool.requirements[key]
-            found = {v for v in self.universe.values(key, self.bits) if held.allows(v)}
-            if not held.complement and not self.universe.names(key):
+            found = {v for v in self.table.values(key, self.bits) if held.allows(v)}
+            if not held.complement and not self.table.names(key):
                 found |= held.values
             self._domains[key] = frozenset(found)
         return self._domains[key]
@@ -102,8 +102,8 @@ class Template:
         wanted = np.zeros(len(self.pool.types), bool)
         for each in daemon.alternatives:
             if known.accepts(each, well_known):
-                bits = self.universe.keep(self.universe.everything, each)
-                wanted[self.universe.types_of(bits)] = True
+                bits = self.table.keep(self.table.everything, each)
+                wanted[self.table.types_of(bits)] = True
         for position in np.flatnonzero(wanted):
             self.overhead[position] = add(self.overhead[position], daemon.requests)
             self.ports[position] += daemon.ports

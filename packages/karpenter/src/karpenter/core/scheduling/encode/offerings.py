@@ -80,32 +80,38 @@ class OfferingTable:
             owner.extend([position] * len(kind.available))
         self.owner = np.array(owner, np.int64)
         self.price = np.array([o.price for o in self.offerings], np.float64)
-        self.ways = tuple(o.capacity_type for o in self.offerings)
+        self.capacity_types = tuple(o.capacity_type for o in self.offerings)
         """How each offering is bought."""
 
-        self.reserved = tuple(o for o, way in zip(self.offerings, self.ways, strict=True) if way == RESERVED)
+        self.reserved = tuple(
+            o
+            for o, capacity_type in zip(self.offerings, self.capacity_types, strict=True)
+            if capacity_type == RESERVED
+        )
         self.everything: Bits = (1 << len(self.offerings)) - 1
         self.overdrawn = np.array([any(v < 0 for v in kind.allocatable.values()) for kind in types], bool)
         """Types that have less than nothing of something."""
 
-        self._bought: dict[str, NDArray[np.bool_]] = {}
+        self._by_capacity_type: dict[str, NDArray[np.bool_]] = {}
         self._room: dict[tuple[str, ...], NDArray[np.int64]] = {}
         self._absent = absent
-        self._sayings: dict[str, _LabelValues] = {}
-        self._left: dict[Requirement, Bits] = {}
+        self._label_values: dict[str, _LabelValues] = {}
+        self._matching: dict[Requirement, Bits] = {}
 
-    def left(self, requirement: Requirement) -> Bits:
+    def matching(self, requirement: Requirement) -> Bits:
         """Return the offerings that satisfy `requirement`."""
-        found = self._left.get(requirement)
+        found = self._matching.get(requirement)
         if found is None:
-            found = self._left[requirement] = self.sayings(requirement.key).left(requirement)
+            found = self._matching[requirement] = self.label_values(requirement.key).matching(requirement)
         return found
 
-    def bought(self, way: str) -> NDArray[np.bool_]:
+    def has_capacity_type(self, capacity_type: str) -> NDArray[np.bool_]:
         """Return which offerings are bought in one way."""
-        found = self._bought.get(way)
+        found = self._by_capacity_type.get(capacity_type)
         if found is None:
-            found = self._bought[way] = np.array([each == way for each in self.ways], bool)
+            found = self._by_capacity_type[capacity_type] = np.array(
+                [each == capacity_type for each in self.capacity_types], bool
+            )
             found.setflags(write=False)
         return found
 
@@ -117,12 +123,12 @@ class OfferingTable:
             found.setflags(write=False)
         return found
 
-    def sayings(self, key: str) -> _LabelValues:
+    def label_values(self, key: str) -> _LabelValues:
         """Return what the offerings say about a key."""
-        found = self._sayings.get(key)
+        found = self._label_values.get(key)
         if found is None:
             found = _LabelValues(key, self.types, len(self.offerings), key in self._absent)
-            self._sayings[key] = found
+            self._label_values[key] = found
         return found
 
 
@@ -149,34 +155,34 @@ class _LabelValues:
 
     def __init__(self, key: str, types: Sequence[InstanceType], count: int, well_known: bool) -> None:
         numbers: dict[Requirement | None, int] = {}
-        said = np.empty(count, np.int64)
+        stated = np.empty(count, np.int64)
         position = 0
         absent = Requirement(key) if well_known else None
         for kind in types:
             general = kind.requirements.get(key, absent)
             for offering in kind.available:
                 value = offering.requirements.get(key, general)
-                said[position] = numbers.setdefault(value, len(numbers))
+                stated[position] = numbers.setdefault(value, len(numbers))
                 position += 1
         self._sets = list(numbers)
         self.names = any(each is not None and each.values for each in self._sets)
-        self._bits = _bits_by_number(said, len(numbers))
+        self._bits = _bits_by_number(stated, len(numbers))
         self._by_value: dict[str, list[int]] = {}
-        self._vague: list[int] = []
+        self._unlisted: list[int] = []
         for number, each in enumerate(self._sets):
             if each is None or each.complement or not each.values:
-                self._vague.append(number)
+                self._unlisted.append(number)
             else:
                 for text in each.values:
                     self._by_value.setdefault(text, []).append(number)
 
-    def left(self, requirement: Requirement) -> Bits:
+    def matching(self, requirement: Requirement) -> Bits:
         asked: Iterable[int]
         if requirement.complement or not requirement.values:
             asked = range(len(self._sets))
         else:
             asked = {n for value in requirement.values for n in self._by_value.get(value, ())}.union(
-                self._vague
+                self._unlisted
             )
         bits = 0
         for number in asked:
@@ -192,21 +198,21 @@ class _LabelValues:
         return frozenset(found)
 
 
-def _bits_by_number(said: NDArray[np.int64], count: int) -> list[Bits]:
+def _bits_by_number(stated: NDArray[np.int64], count: int) -> list[Bits]:
     """Return, for each number, the positions that say it."""
     if count <= _FEW:
-        return [to_bits(said == number) for number in range(count)]
+        return [to_bits(stated == number) for number in range(count)]
     found = [0] * count
-    for position, number in enumerate(said.tolist()):
+    for position, number in enumerate(stated.tolist()):
         found[number] |= 1 << position
     return found
 
 
-def satisfies(said: Requirement | None, requirement: Requirement) -> bool:
+def satisfies(stated: Requirement | None, requirement: Requirement) -> bool:
     """Whether an offering that says `said` (None: nothing at all) can satisfy `requirement`."""
-    if said is None or (said.tolerates_absence and requirement.tolerates_absence):
+    if stated is None or (stated.tolerates_absence and requirement.tolerates_absence):
         return True
-    return said.intersects(requirement)
+    return stated.intersects(requirement)
 
 
 Amounts: TypeAlias = "NDArray[np.int64]"
@@ -227,31 +233,31 @@ class PoolOfferingTable:
         `axis` names the resources that anyone asks for; a well-known key that a type does
         not name is a label it lacks.
         """
-        self._shelf = offering_table(types, well_known)
-        self.types = self._shelf.types
-        self.offerings = self._shelf.offerings
-        self.owner = self._shelf.owner
-        self.price = self._shelf.price
-        self.everything = self._shelf.everything
+        self._shared = offering_table(types, well_known)
+        self.types = self._shared.types
+        self.offerings = self._shared.offerings
+        self.owner = self._shared.owner
+        self.price = self._shared.price
+        self.everything = self._shared.everything
         self.axis = tuple(axis)
-        self.room = self._shelf.room(self.axis)
-        self.bought = self._shelf.bought
-        self.reserved = self._shelf.reserved
+        self.room = self._shared.room(self.axis)
+        self.has_capacity_type = self._shared.has_capacity_type
+        self.reserved = self._shared.reserved
 
     def reserve(self, daemons: Sequence[Mapping[str, int]]) -> None:
         """Take what daemons need, type by type, off the room; an overdrawn type has none at all."""
-        room = self._shelf.room(self.axis) - amounts_of(daemons, self.axis)
-        room[self._shelf.overdrawn | (room < 0).any(axis=1)] = -1
+        room = self._shared.room(self.axis) - amounts_of(daemons, self.axis)
+        room[self._shared.overdrawn | (room < 0).any(axis=1)] = -1
         self.room = room
 
-    def left(self, requirement: Requirement) -> Bits:
+    def matching(self, requirement: Requirement) -> Bits:
         """Return the offerings that satisfy `requirement`."""
-        return self._shelf.left(requirement)
+        return self._shared.matching(requirement)
 
     def keep(self, bits: Bits, requirements: Iterable[Requirement]) -> Bits:
         """Return those of `bits` that satisfy all `requirements`."""
         for requirement in requirements:
-            bits &= self.left(requirement)
+            bits &= self.matching(requirement)
         return bits
 
     def keep_types(self, bits: Bits, wanted: Flags) -> Bits:
@@ -272,11 +278,11 @@ class PoolOfferingTable:
 
     def values(self, key: str, bits: Bits) -> frozenset[str]:
         """Return the values of `key` that some offering in `bits` can have."""
-        return self._shelf.sayings(key).values(bits)
+        return self._shared.label_values(key).values(bits)
 
     def names(self, key: str) -> bool:
         """Whether any offering says anything about `key`."""
-        return self._shelf.sayings(key).names
+        return self._shared.label_values(key).names
 
     def frontier(self, bits: Bits) -> Amounts:
         """Return the largest rooms among the types in `bits`: none is at least as large as another."""

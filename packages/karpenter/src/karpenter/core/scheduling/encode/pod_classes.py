@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class PodConstraints:
     """The wishes of pods that differ in nothing but their containers."""
 
-    __slots__ = ("example", "labels", "number", "rungs", "volumes")
+    __slots__ = ("example", "labels", "number", "relaxations", "volumes")
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class PodConstraints:
         self.labels = labels
         """Those that some selector of the problem asks for."""
 
-        self.rungs = rungs
+        self.relaxations = rungs
         """Every reading of the wishes, most demanding first."""
 
         self.volumes: tuple[Requirements, ...] = volumes.alternatives
@@ -116,7 +116,7 @@ class PodClass:
     __slots__ = (
         "devices",
         "example",
-        "manner",
+        "constraints",
         "moved",
         "number",
         "pods",
@@ -132,14 +132,14 @@ class PodClass:
         *,
         number: int,
         example: Pod,
-        manner: PodConstraints,
+        constraints: PodConstraints,
         volumes: PodVolumes,
         moved: bool,
         devices: bool = False,
     ) -> None:
         self.number = number
         self.example = example
-        self.manner = manner
+        self.constraints = constraints
         self.volumes = volumes
         self.moved = moved
         self.devices = devices
@@ -181,7 +181,7 @@ def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
             group = known[identity] = PodClass(
                 number=len(found),
                 example=pod,
-                manner=manners.of(pod, labels, special.spreads(pod), volumes),
+                constraints=manners.of(pod, labels, special.spreads(pod), volumes),
                 volumes=volumes,
                 moved=pod.key in problem.moved,
                 devices=special.claims_devices(pod),
@@ -202,7 +202,7 @@ class _ProblemExtras:
         self._volumes = problem.volumes
         self._moved = problem.moved
         self._defaults = problem.spread_defaults
-        self._claiming = problem.devices.needs if problem.devices is not None else {}
+        self._claiming = problem.devices.pod_claims if problem.devices is not None else {}
 
     def __bool__(self) -> bool:
         return bool(self._volumes or self._moved or self._defaults or self._claiming)
@@ -216,14 +216,14 @@ class _ProblemExtras:
 
     def identity(self, pod: Pod, usual: tuple[object, ...]) -> tuple[object, ...]:
         key = pod.key
-        needs = self._claiming.get(key)
+        claims = self._claiming.get(key)
         spreads, own = self.spreads(pod), pod.spec.topology_spread_constraints
         return (
             *usual,
             key in self._moved,
             key if self._volumes.get(key, NO_VOLUMES) is not NO_VOLUMES else None,
             id(spreads) if spreads is not own else 0,
-            needs.likeness if needs is not None else b"",
+            claims.identity if claims is not None else b"",
         )
 
 

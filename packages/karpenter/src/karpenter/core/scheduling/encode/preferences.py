@@ -1,18 +1,13 @@
 """
-The ladder of a pod's wishes: what it asks for first, and what it gives up, step by step.
+Preferences: what a pod asks for first, and what it gives up, one relaxation after the other.
 
-The first rung holds every preference as if it were required. Each further rung gives
-up one thing, in a fixed order: a required node-affinity alternative (never the last),
-the heaviest preferred pod affinity, the heaviest preferred pod anti-affinity, the
-heaviest preferred node affinity, a ScheduleAnyway spread, and last the wish to avoid
-nodes that would rather not have the pod.
+The first relaxation treats every preference as required. Each further one drops one thing, in the
+order of Karpenter: a required node affinity term (never the last), the heaviest preferred pod affinity,
+the heaviest preferred pod anti-affinity, the heaviest preferred node affinity, a ScheduleAnyway
+topology spread, and last the avoidance of PreferNoSchedule taints.
 
-Pure; says nothing about whether a rung can be met.
-
-One reading of pods, ready to be matched: what it needs and what it does to counts.
-
-Compiled once per manner and rung, before anything is placed; a wish is such a reading by pods
-of one class.
+A relaxation is compiled once per set of pod constraints, before anything is placed; :class:`PodData` joins
+it with the requests of one pod class. Whether a relaxation can be met is decided in ``pack``.
 """
 
 from __future__ import annotations
@@ -46,27 +41,28 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.pack.topology import Topology, TopologyDemand, TopologyDemands
     from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
 
-
 W = TypeVar("W", PreferredSchedulingTerm, WeightedPodAffinityTerm)
-_AVOIDED: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
+
+_TOLERATE_PREFER_NO_SCHEDULE: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
+_NO_LIMIT: Final = int(np.iinfo(np.int32).max)
 
 
 class Relaxation(msgspec.Struct, frozen=True):
-    """One way to read a pod's wishes: everything in it is required."""
+    """The constraints of a pod after some preferences were dropped: everything in it is required."""
 
     requirements: Requirements
     strict: Requirements
-    """Without preferences: what the pod can never do without."""
+    """Requirements without preferences: what the pod can never do without."""
 
     tolerations: tuple[Toleration, ...] = ()
     spreads: tuple[TopologySpreadConstraint, ...] = ()
-    near: tuple[PodAffinityTerm, ...] = ()
-    apart: tuple[PodAffinityTerm, ...] = ()
+    pod_affinity: tuple[PodAffinityTerm, ...] = ()
+    pod_anti_affinity: tuple[PodAffinityTerm, ...] = ()
     given_up: str = ""
-    """What this rung gave up against the one before."""
+    """What this relaxation dropped compared with the one before."""
 
     impossible: str = ""
-    """A label of which the pod asks things that no node can have together."""
+    """A label for which the pod requires values that no node can have together."""
 
 
 def relaxations(
@@ -77,16 +73,16 @@ def relaxations(
     avoidance: bool,
 ) -> Iterator[Relaxation]:
     """
-    Yield every reading of the pod, from the most demanding to the least.
+    Yield every relaxation of a pod, from the most demanding to the least.
 
-    `respect` takes preferences for requirements until they are given up; `avoidance` says
-    that some pool has a PreferNoSchedule taint.
+    `respect` treats preferences as required until they are dropped (preference-policy Respect);
+    `avoidance` says that some pool has a PreferNoSchedule taint.
     """
-    wishes = _Preferences(spec, spreads, respect=respect)
+    preferences = _Preferences(spec, spreads, respect=respect)
     given_up = ""
     while True:
-        yield wishes.rung(given_up)
-        given_up = wishes.give_up(avoidance=avoidance)
+        yield preferences.relaxation(given_up)
+        given_up = preferences.relax(avoidance=avoidance)
         if not given_up:
             return
 
@@ -99,58 +95,68 @@ def node_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
 
 
 def required_anti_affinity(spec: PodSpec) -> tuple[PodAffinityTerm, ...]:
-    """Return the pods this one can never be near to."""
+    """Return the required pod anti-affinity terms of a pod."""
     anti = spec.affinity.pod_anti_affinity if spec.affinity else None
     return anti.required_during_scheduling_ignored_during_execution if anti else ()
 
 
 class _Preferences:
-    """What is left of a pod's wishes; shrinks step by step."""
+    """What is left of a pod's preferences; :meth:`relax` drops one at a time."""
 
     def __init__(self, spec: PodSpec, spreads: Sequence[TopologySpreadConstraint], *, respect: bool) -> None:
         affinity = spec.affinity
         node = affinity.node_affinity if affinity else None
-        near = affinity.pod_affinity if affinity else None
-        apart = affinity.pod_anti_affinity if affinity else None
+        pods = affinity.pod_affinity if affinity else None
+        anti = affinity.pod_anti_affinity if affinity else None
         self.selector = Requirements.from_labels(spec.node_selector)
         self.alternatives = list(node_terms(spec))
-        self.preferred = _by_weight(node.preferred_during_scheduling_ignored_during_execution) if node else []
-        self.near = list(near.required_during_scheduling_ignored_during_execution) if near else []
-        self.nearby = _by_weight(near.preferred_during_scheduling_ignored_during_execution) if near else []
-        self.apart = list(apart.required_during_scheduling_ignored_during_execution) if apart else []
-        self.afar = _by_weight(apart.preferred_during_scheduling_ignored_during_execution) if apart else []
+        self.node_preferred = (
+            _by_weight(node.preferred_during_scheduling_ignored_during_execution) if node else []
+        )
+        self.pod_required = list(pods.required_during_scheduling_ignored_during_execution) if pods else []
+        self.pod_preferred = (
+            _by_weight(pods.preferred_during_scheduling_ignored_during_execution) if pods else []
+        )
+        self.anti_required = list(anti.required_during_scheduling_ignored_during_execution) if anti else []
+        self.anti_preferred = (
+            _by_weight(anti.preferred_during_scheduling_ignored_during_execution) if anti else []
+        )
         self.spreads = [s for s in spreads if respect or s.when_unsatisfiable == "DoNotSchedule"]
         self.tolerations = spec.tolerations
         if not respect:
-            self.preferred, self.nearby, self.afar = [], [], []
+            self.node_preferred, self.pod_preferred, self.anti_preferred = [], [], []
 
-    def rung(self, given_up: str) -> Relaxation:
+    def relaxation(self, given_up: str) -> Relaxation:
+        # Only the first node selector term and the heaviest preference count: the scheduler of Karpenter
+        # requires one term at a time and tries the next after this one cannot be met.
         required = read_entries(self.alternatives[0].match_expressions) if self.alternatives else []
         strict = Requirements.of([*self.selector, *required])
         asked = [*self.selector, *required]
-        if self.preferred:
-            asked += read_entries(self.preferred[0].preference.match_expressions)
+        if self.node_preferred:
+            asked += read_entries(self.node_preferred[0].preference.match_expressions)
         wanted = Requirements.of(asked)
         return Relaxation(
             wanted,
             strict,
             self.tolerations,
             tuple(self.spreads),
-            tuple(self.near) + tuple(w.pod_affinity_term for w in self.nearby),
-            tuple(self.apart) + tuple(w.pod_affinity_term for w in self.afar),
+            tuple(self.pod_required) + tuple(w.pod_affinity_term for w in self.pod_preferred),
+            tuple(self.anti_required) + tuple(w.pod_affinity_term for w in self.anti_preferred),
             given_up,
             _contradiction(asked, wanted),
         )
 
-    def give_up(self, *, avoidance: bool) -> str:
-        """Drop one wish and name it; empty when nothing is left to drop."""
+    def relax(self, *, avoidance: bool) -> str:
+        """Drop one preference and name it; empty when nothing is left to drop."""
+        # The order is Karpenter's:
+        # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/provisioning/scheduling/preferences.go
         if len(self.alternatives) > 1:
             self.alternatives.pop(0)
             return "a node affinity term"
         for held, name in (
-            (self.nearby, "a preferred pod affinity"),
-            (self.afar, "a preferred pod anti-affinity"),
-            (self.preferred, "a preferred node affinity"),
+            (self.pod_preferred, "a preferred pod affinity"),
+            (self.anti_preferred, "a preferred pod anti-affinity"),
+            (self.node_preferred, "a preferred node affinity"),
         ):
             if held:
                 held.pop(0)
@@ -160,8 +166,8 @@ class _Preferences:
                 self.spreads[position] = self.spreads[-1]  # the order is part of the contract
                 self.spreads.pop()
                 return f"an even spread over {spread.topology_key}"
-        if avoidance and _AVOIDED not in self.tolerations:
-            self.tolerations = (*self.tolerations, _AVOIDED)
+        if avoidance and _TOLERATE_PREFER_NO_SCHEDULE not in self.tolerations:
+            self.tolerations = (*self.tolerations, _TOLERATE_PREFER_NO_SCHEDULE)
             return "avoiding PreferNoSchedule nodes"
         return ""
 
@@ -182,23 +188,20 @@ def _by_weight(terms: Sequence[W]) -> list[W]:
     return sorted(terms, key=lambda term: -term.weight)
 
 
-_NO_LIMIT = int(np.iinfo(np.int32).max)
-
-
 class CompiledRelaxation:
-    """One rung of a manner: all that pods ask for, their size aside."""
+    """One relaxation of some pod constraints with the topology groups that it names; requests aside."""
 
-    __slots__ = ("_tolerated", "demands", "kinds", "rung", "shrinks", "volumes")
+    __slots__ = ("_tolerated", "demands", "node_groups", "relaxation", "shrinks", "volumes")
 
-    def __init__(self, manner: PodConstraints, rung: Relaxation, demands: TopologyDemands) -> None:
-        self.rung = rung
+    def __init__(self, constraints: PodConstraints, relaxation: Relaxation, demands: TopologyDemands) -> None:
+        self.relaxation = relaxation
         self.demands = demands
-        self.volumes = manner.volumes
-        self.kinds: dict[int, bool] = {}
-        """Which kinds of existing node suit, as far as that never changes."""
+        self.volumes = constraints.volumes
+        self.node_groups: dict[int, bool] = {}
+        """Which groups of existing nodes match, as far as that never changes."""
 
-        self.shrinks = not any(asked.group.kind is TopologyType.NEAR for asked in demands.hosts)
-        """Whether a bin that is refused for its company stays refused."""
+        self.shrinks = not any(d.group.kind is TopologyType.POD_AFFINITY for d in demands.hosts)
+        """Whether a bin that refuses the pods for its counts refuses them for the rest of the run."""
 
         self._tolerated: dict[int, bool] = {}
 
@@ -206,110 +209,112 @@ class CompiledRelaxation:
         """Return whether the pods may run on nodes of a template."""
         found = self._tolerated.get(template.number)
         if found is None:
-            found = tolerates(self.rung.tolerations, template.pool.taints)
+            found = tolerates(self.relaxation.tolerations, template.pool.taints)
             self._tolerated[template.number] = found
         return found
 
-    def stamp(self) -> int:
-        """Return a figure that changes whenever a count that limits the pods does."""
-        stamp = 0
-        for asked in self.demands.domains:
-            stamp += asked.group.version
-        return stamp
+    def counts_version(self) -> int:
+        """Return a number that changes whenever a count that limits the pods does."""
+        version = 0
+        for demand in self.demands.domains:
+            version += demand.group.version
+        return version
 
 
 class PodData:
-    """A class of pods that asks for everything on one rung of its ladder."""
+    """A pod class under one relaxation: what the scheduler asks of a bin for one of its pods."""
 
-    __slots__ = ("demands", "of", "reading", "rung", "volumes")
+    __slots__ = ("compiled", "demands", "pod_class", "relaxation", "volumes")
 
-    def __init__(self, of: PodClass, reading: CompiledRelaxation) -> None:
-        self.of = of
-        self.reading = reading
-        self.rung = reading.rung
-        self.demands = reading.demands
-        self.volumes = reading.volumes
+    def __init__(self, pod_class: PodClass, compiled: CompiledRelaxation) -> None:
+        self.pod_class = pod_class
+        self.compiled = compiled
+        self.relaxation = compiled.relaxation
+        self.demands = compiled.demands
+        self.volumes = compiled.volumes
 
     @property
     def requirements(self) -> Requirements:
-        """What the node must look like."""
-        return self.rung.requirements
+        """The labels that the node must have."""
+        return self.relaxation.requirements
 
     @property
     def strict(self) -> Requirements:
-        """What the node must look like, preferences aside."""
-        return self.rung.strict
+        """The labels that the node must have, preferences aside."""
+        return self.relaxation.strict
 
     @property
     def tolerations(self) -> tuple[Toleration, ...]:
-        """Which taints do not matter."""
-        return self.rung.tolerations
+        """The taints that the pods tolerate."""
+        return self.relaxation.tolerations
 
     def tolerates(self, template: Template) -> bool:
         """Return whether the pods may run on nodes of a template."""
-        return self.reading.tolerates(template)
+        return self.compiled.tolerates(template)
 
     def host_cap(self, number: int) -> int:
-        """Return how many pods of the class one bin may still take, by what runs there."""
-        cap = 1 if self.of.ports else _NO_LIMIT
-        for asked in self.demands.hosts:
-            cap = min(cap, host_limit(asked, number))
+        """Return how many pods of the class one bin may still take, by the pods that it has."""
+        cap = 1 if self.pod_class.ports else _NO_LIMIT
+        for demand in self.demands.hosts:
+            cap = min(cap, host_limit(demand, number))
         return cap
 
     def host_caps(self, first: int, last: int) -> NDArray[np.int64] | None:
         """Return the caps of a range of bins; None when there are none."""
-        caps: NDArray[np.int64] | None = np.ones(last - first, np.int64) if self.of.ports else None
-        for asked in self.demands.hosts:
-            group = asked.group
-            found = _host_limits(
-                group, group.hosts.of(first, last).astype(np.int64), counts_itself=asked.counts_itself
-            )
+        caps: NDArray[np.int64] | None = np.ones(last - first, np.int64) if self.pod_class.ports else None
+        for demand in self.demands.hosts:
+            group = demand.group
+            counts = group.hosts.of(first, last).astype(np.int64)
+            found = _host_limits(group, counts, self_selecting=demand.self_selecting)
             caps = found if caps is None else np.minimum(caps, found)
         return caps
 
     def is_closed(self, number: int) -> bool:
-        """Return whether a bin can never again take a pod of the class, by what runs there."""
-        return self.reading.shrinks and self.host_cap(number) < 1
+        """Return whether a bin can never again take a pod of the class, by the pods that it has."""
+        return self.compiled.shrinks and self.host_cap(number) < 1
 
 
-def host_limit(asked: TopologyDemand, number: int) -> int:
-    """Return how many pods that ask this one bin may still take."""
-    group, count = asked.group, asked.group.hosts[number]
+def host_limit(demand: TopologyDemand, number: int) -> int:
+    """Return how many more pods with a demand over kubernetes.io/hostname one bin may take."""
+    group, count = demand.group, demand.group.hosts[number]
     match group.kind:
         case TopologyType.SPREAD:
             left = group.spec.max_skew - count
-            return max(left, 0) if asked.counts_itself else (_NO_LIMIT if left >= 0 else 0)
-        case TopologyType.NEAR:
-            return _NO_LIMIT if count or (asked.counts_itself and not group.hosts) else 0
+            return max(left, 0) if demand.self_selecting else (_NO_LIMIT if left >= 0 else 0)
+        case TopologyType.POD_AFFINITY:
+            return _NO_LIMIT if count or (demand.self_selecting and not group.hosts) else 0
         case _:
             if count:
                 return 0
-            return 1 if asked.counts_itself else _NO_LIMIT
+            return 1 if demand.self_selecting else _NO_LIMIT
 
 
 def _host_limits(
-    group: TopologyGroup, counts: NDArray[np.int64], *, counts_itself: bool
+    group: TopologyGroup, counts: NDArray[np.int64], *, self_selecting: bool
 ) -> NDArray[np.int64]:
+    """Return the same as :func:`host_limit` for the bins with these `counts`."""
     match group.kind:
         case TopologyType.SPREAD:
             left = group.spec.max_skew - counts
-            return np.maximum(left, 0) if counts_itself else np.where(left >= 0, _NO_LIMIT, 0)
-        case TopologyType.NEAR:
-            first = counts_itself and not group.hosts
+            return np.maximum(left, 0) if self_selecting else np.where(left >= 0, _NO_LIMIT, 0)
+        case TopologyType.POD_AFFINITY:
+            first = self_selecting and not group.hosts
             return np.where((counts > 0) | first, _NO_LIMIT, 0)
         case _:
-            return np.where(counts > 0, 0, 1 if counts_itself else _NO_LIMIT)
+            return np.where(counts > 0, 0, 1 if self_selecting else _NO_LIMIT)
 
 
 def compile_pod_data(classes: Sequence[PodClass], topology: Topology) -> dict[int, list[PodData]]:
-    """Return every class's readings in order, by class number."""
-    manners = {each.manner.number: each.manner for each in classes}
-    topology.prepare(manners.values())
-    readings = {
+    """Return every class under each of its relaxations, most demanding first, by class number."""
+    different = {each.constraints.number: each.constraints for each in classes}
+    topology.prepare(different.values())
+    compiled = {
         number: [
-            CompiledRelaxation(manner, rung, topology.demands(manner, position))
-            for position, rung in enumerate(manner.rungs)
+            CompiledRelaxation(constraints, relaxation, topology.demands(constraints, position))
+            for position, relaxation in enumerate(constraints.relaxations)
         ]
-        for number, manner in manners.items()
+        for number, constraints in different.items()
     }
-    return {each.number: [PodData(each, found) for found in readings[each.manner.number]] for each in classes}
+    return {
+        each.number: [PodData(each, found) for found in compiled[each.constraints.number]] for each in classes
+    }

@@ -142,25 +142,25 @@ def _wider(table: NDArray[np.int64], length: int) -> NDArray[np.int64]:
 class PodPlacement(NamedTuple):
     """Pods of one class that went to one bin."""
 
-    wish: PodData
+    pod_data: PodData
     bin: int
-    many: int
+    pod_count: int
 
 
 class PodPlacements:
     """Every move of one run."""
 
     def __init__(self) -> None:
-        self._wishes: list[PodData] = []
+        self._pod_data: list[PodData] = []
         self._bins = array("q")
         self._many = array("q")
 
-    def add(self, wish: PodData, number: int, many: int) -> None:
+    def add(self, pod_data: PodData, number: int, pod_count: int) -> None:
         """Note that some pods went to a bin."""
-        self._wishes.append(wish)
+        self._pod_data.append(pod_data)
         self._bins.append(number)
-        self._many.append(many)
+        self._many.append(pod_count)
 
     def __iter__(self) -> Iterator[PodPlacement]:
         """Yield the moves, first things first."""
-        return map(PodPlacement, self._wishes, self._bins, self._many)
+        return map(PodPlacement, self._pod_data, self._bins, self._many)

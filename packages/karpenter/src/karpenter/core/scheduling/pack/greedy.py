@@ -46,148 +46,152 @@ _FEW: Final = 16
 _TAKEN: Final = int(np.iinfo(np.int64).max)
 
 
-def pack(run: Scheduler, waiting: dict[int, int]) -> dict[int, int]:
+def pack(scheduler: Scheduler, waiting: dict[int, int]) -> dict[int, int]:
     """
     Place what can be placed; `waiting` is pods per class number.
 
     Returns what is left, per class number.
     """
-    queue = [each for each in run.encoded.classes if waiting.get(each.number)]
+    queue = [each for each in scheduler.encoded.classes if waiting.get(each.number)]
     left = dict(waiting)
     while queue:
         again, moved = [], False
         for each in queue:
-            if run.stop():
-                run.is_complete = False
+            if scheduler.stop():
+                scheduler.is_complete = False
                 return {n: c for n, c in left.items() if c}
             before = left[each.number]
-            left[each.number] = place_class(run, each, before)
+            left[each.number] = place_class(scheduler, each, before)
             moved |= left[each.number] < before
-            if left[each.number] and (depends_on_others(run, each) or run.may_release()):
+            if left[each.number] and (depends_on_others(scheduler, each) or scheduler.may_release()):
                 again.append(each)
         queue = again if moved else []
     return {n: c for n, c in left.items() if c}
 
 
-def depends_on_others(run: Scheduler, each: PodClass) -> bool:
+def depends_on_others(scheduler: Scheduler, each: PodClass) -> bool:
     """Return whether pods of a class may get a place once other pods have theirs."""
-    return each.devices or any(wish.demands.waits_for_company for wish in run.wishes[each.number])
+    return each.devices or any(
+        pod_data.demands.depends_on_counts for pod_data in scheduler.pod_data[each.number]
+    )
 
 
-def place_class(run: Scheduler, each: PodClass, count: int) -> int:
+def place_class(scheduler: Scheduler, each: PodClass, count: int) -> int:
     """Place pods of one class; return how many are left."""
-    wishes = run.wishes[each.number]
-    if depends_on_others(run, each):
-        return OneByOne(run, wishes).place(count)
-    run.must_wait = False
-    for wish in wishes:
-        count = place_together(run, wish, count)
-        if not count or run.must_wait:
+    by_relaxation = scheduler.pod_data[each.number]
+    if depends_on_others(scheduler, each):
+        return OneByOne(scheduler, by_relaxation).place(count)
+    scheduler.must_wait = False
+    for pod_data in by_relaxation:
+        count = place_together(scheduler, pod_data, count)
+        if not count or scheduler.must_wait:
             break
     return count
 
 
-def place_together(run: Scheduler, wish: PodData, count: int) -> int:
+def place_together(scheduler: Scheduler, pod_data: PodData, count: int) -> int:
     """Place pods whose chances only shrink; return how many are left."""
-    if run.nodes.count:
-        count = _onto_nodes(run, wish, count)
-    if count and run.claims.count:
-        count = _onto_claims(run, wish, count)
-    return _onto_new(run, wish, count, run.templates) if count else 0
+    if scheduler.nodes.count:
+        count = _onto_nodes(scheduler, pod_data, count)
+    if count and scheduler.claims.count:
+        count = _onto_claims(scheduler, pod_data, count)
+    return _onto_new(scheduler, pod_data, count, scheduler.templates) if count else 0
 
 
-def _onto_nodes(run: Scheduler, wish: PodData, count: int) -> int:
-    candidates = run.nodes_for(wish)
+def _onto_nodes(scheduler: Scheduler, pod_data: PodData, count: int) -> int:
+    candidates = scheduler.nodes_for(pod_data)
     if not len(candidates):
         return count
-    most = run.nodes.room_for(candidates, wish.of.want)
-    caps = wish.host_caps(0, run.nodes.count)
+    most = scheduler.nodes.room_for(candidates, pod_data.pod_class.want)
+    caps = pod_data.host_caps(0, scheduler.nodes.count)
     if caps is not None:
         most = np.minimum(most, caps[candidates])
-    if wish.of.volumes.claims or wish.of.ports:
+    if pod_data.pod_class.volumes.claims or pod_data.pod_class.ports:
         most = np.minimum(most, 1)
     for node, limit in zip(candidates.tolist(), most.tolist(), strict=True):
-        if limit and run.fits_ports(wish, node) and run.fits_volumes(wish, node):
+        if limit and scheduler.fits_ports(pod_data, node) and scheduler.fits_volumes(pod_data, node):
             taken = min(limit, count)
-            run.put_on_node(wish, node, taken)
+            scheduler.put_on_node(pod_data, node, taken)
             count -= taken
             if not count:
                 break
     return count
 
 
-def _onto_claims(run: Scheduler, wish: PodData, count: int) -> int:
-    candidates = run.claims.with_room(wish.of.want)
-    caps = wish.host_caps(run.nodes.count, run.nodes.count + run.claims.count)
+def _onto_claims(scheduler: Scheduler, pod_data: PodData, count: int) -> int:
+    candidates = scheduler.claims.with_room(pod_data.pod_class.want)
+    caps = pod_data.host_caps(scheduler.nodes.count, scheduler.nodes.count + scheduler.claims.count)
     if caps is not None:
         candidates = candidates[caps[candidates] > 0]
     if not len(candidates):
         return count
-    single = caps is not None or wish.volumes
-    if count <= _FEW or single or not _may_all_grow(run, len(candidates)):
-        return _one_by_one(run, wish, count, candidates)
-    return _fill_evenly(run, wish, count, candidates)
+    single = caps is not None or pod_data.volumes
+    if count <= _FEW or single or not _may_all_grow(scheduler, len(candidates)):
+        return _one_by_one(scheduler, pod_data, count, candidates)
+    return _fill_evenly(scheduler, pod_data, count, candidates)
 
 
-def _may_all_grow(run: Scheduler, claims: int) -> bool:
+def _may_all_grow(scheduler: Scheduler, claims: int) -> bool:
     """Return whether so many claims may become whatever they like, with nobody asked in between."""
-    return not any(map(run.is_scarce, run.templates)) and all(
-        run.limits_bear(template, claims) for template in run.templates
+    return not any(map(scheduler.needs_exact_check, scheduler.templates)) and all(
+        scheduler.limits_allow(template, claims) for template in scheduler.templates
     )
 
 
-def _one_by_one(run: Scheduler, wish: PodData, count: int, candidates: NDArray[np.int64]) -> int:
-    order = run.claims.pods[candidates]
+def _one_by_one(scheduler: Scheduler, pod_data: PodData, count: int, candidates: NDArray[np.int64]) -> int:
+    order = scheduler.claims.pods[candidates]
     while count:
         position = int(order.argmin())
         if order[position] == _TAKEN:
             return count
         claim = int(candidates[position])
-        state = run.claim_way(wish, claim)
+        state = scheduler.next_state(pod_data, claim)
         if state is None:
             order[position] = _TAKEN
             continue
-        run.put_on_claim(wish, claim, state)
+        scheduler.put_on_claim(pod_data, claim, state)
         order[position] += 1
         count -= 1
     return 0
 
 
-def _fill_evenly(run: Scheduler, wish: PodData, count: int, candidates: NDArray[np.int64]) -> int:
+def _fill_evenly(scheduler: Scheduler, pod_data: PodData, count: int, candidates: NDArray[np.int64]) -> int:
     """Fill the emptiest claims first, all at once: the same as one by one, in one pass."""
-    targets, most = reachable(run, wish, candidates)
-    taken = distribute_evenly(run.claims.pods[candidates], most, count)
+    targets, most = reachable(scheduler, pod_data, candidates)
+    taken = distribute_evenly(scheduler.claims.pods[candidates], most, count)
     for position in np.flatnonzero(taken).tolist():
         target = targets[position]
         assert target is not None
-        run.put_on_claim(wish, int(candidates[position]), target, int(taken[position]))
+        scheduler.put_on_claim(pod_data, int(candidates[position]), target, int(taken[position]))
     return count - int(taken.sum())
 
 
 def reachable(
-    run: Scheduler, wish: PodData, candidates: NDArray[np.int64]
+    scheduler: Scheduler, pod_data: PodData, candidates: NDArray[np.int64]
 ) -> tuple[list[ClaimState | None], NDArray[np.int64]]:
     """Return what each claim would become by taking such pods, and how many it has room for."""
-    choices = run.choices(wish)
-    numbers = run.claims.state[candidates]
+    narrowings = scheduler.narrowings(pod_data)
+    numbers = scheduler.claims.state[candidates]
     targets: list[ClaimState | None] = [None] * len(candidates)
     most = np.zeros(len(candidates), np.int64)
     for number in np.unique(numbers).tolist():
-        ways = choices.ways(run.states.all[number])
-        if not ways:
+        next_states = narrowings.of(scheduler.states.all[number])
+        if not next_states:
             continue
         members = np.flatnonzero(numbers == number)
-        most[members] = room_for_many(run, ways[0], candidates[members], wish.of.vector)
+        most[members] = room_for_many(
+            scheduler, next_states[0], candidates[members], pod_data.pod_class.vector
+        )
         for position in members.tolist():
-            targets[position] = ways[0]
+            targets[position] = next_states[0]
     return targets, most
 
 
 def room_for_many(
-    run: Scheduler, state: ClaimState, claims: NDArray[np.int64], want: NDArray[np.int64]
+    scheduler: Scheduler, state: ClaimState, claims: NDArray[np.int64], want: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return how many pods like this each of `claims` has room for once it is in `state`."""
-    used = run.claims.used[:, claims]
+    used = scheduler.claims.used[:, claims]
     best = np.zeros(len(claims), np.int64)
     asked = want > 0
     for row in state.frontier:
@@ -198,14 +202,14 @@ def room_for_many(
     return best
 
 
-def _onto_new(run: Scheduler, wish: PodData, count: int, templates: Iterable[Template]) -> int:
+def _onto_new(scheduler: Scheduler, pod_data: PodData, count: int, templates: Iterable[Template]) -> int:
     for template in templates:
         while count:
-            opening = run.opening(wish, template)
-            if opening is None:
+            new_claim = scheduler.new_claim(pod_data, template)
+            if new_claim is None:
                 break
-            count -= run.fill(wish, run.open(opening), opening.state, count)
-        if not count or run.must_wait:
+            count -= scheduler.fill(pod_data, scheduler.open(new_claim), new_claim.state, count)
+        if not count or scheduler.must_wait:
             break
     return count
 

@@ -44,7 +44,7 @@ class PoolLimits:
         ).reshape(len(self._names), len(types))
         self._spare = tuple(limits[name] for name in self._names)
         self._sizes: list[tuple[int, ...]] = [tuple(row) for row in self._capacity.T.tolist()]
-        reachable = template.universe.types_of(template.bits)
+        reachable = template.table.types_of(template.bits)
         self._largest = tuple(self._capacity[:, reachable].max(axis=1, initial=0).tolist())
         self._enough = self._bearable_machines()
         self._machines = limits.get(NODES)
@@ -67,19 +67,19 @@ class PoolLimits:
         shares = (spare // most for spare, most in zip(self._spare, self._largest, strict=True) if most > 0)
         return min(shares, default=_NO_LIMIT)
 
-    def bears(self, machines: int) -> bool:
+    def allow_any(self, machines: int) -> bool:
         """Whether so many claims may become whatever they like, with nobody asked."""
         return not self.is_exact or self._bearable_machines() >= machines
 
-    def is_tight(self) -> bool:
+    def may_bind(self) -> bool:
         """Whether one more claim of the largest type might exceed a limit that nothing was taken of yet."""
         return len(self._claims) >= self._enough
 
-    def tighten(self, footing_of: Callable[[int], list[int]]) -> None:
+    def count_exactly(self, types_of: Callable[[int], list[int]]) -> None:
         """Begin to count exactly; `footing_of` gives the footing of every claim opened so far."""
         self.is_exact = True
         for claim in self._claims:
-            self.take(claim, footing_of(claim))
+            self.take(claim, types_of(claim))
 
     def opened(self, claim: int) -> None:
         """Note a new claim."""
@@ -87,7 +87,7 @@ class PoolLimits:
         if self._machines is not None:
             self._machines -= 1
 
-    def bearable(self, claim: int | None) -> NDArray[np.bool_]:
+    def types_within(self, claim: int | None) -> NDArray[np.bool_]:
         """Return the types that a claim, or a new one, may become within the limit."""
         taken = self._nothing if claim is None else self._taken.get(claim, self._nothing)
         most = np.array(self._spare, np.int64) + np.array(taken, np.int64)
@@ -100,11 +100,11 @@ class PoolLimits:
             wanted = tuple(map(max, wanted, self._sizes[kind]))
         before = self._taken.get(claim, self._nothing)
         if wanted != before:
-            moves = zip(self._spare, before, wanted, strict=True)
-            self._spare = tuple(spare + old - new for spare, old, new in moves)
+            placements = zip(self._spare, before, wanted, strict=True)
+            self._spare = tuple(spare + old - new for spare, old, new in placements)
             self._taken[claim] = wanted
 
-    def freedom(self) -> dict[int, NDArray[np.bool_]]:
+    def allowed_types(self) -> dict[int, NDArray[np.bool_]]:
         """Return the types that every claim may become when what is left is shared out fairly."""
         spare, found = np.array(self._spare, np.int64), {}
         known: dict[bytes, NDArray[np.bool_]] = {}  # most claims are as free as others

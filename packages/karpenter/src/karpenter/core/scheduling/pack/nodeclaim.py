@@ -71,7 +71,7 @@ class ClaimState:
     def frontier(self) -> Amounts:
         """The largest rooms that are still possible."""
         if self._frontier is None:
-            self._frontier = self.template.universe.frontier(self.bits)
+            self._frontier = self.template.table.frontier(self.bits)
         return self._frontier
 
     @property
@@ -86,7 +86,7 @@ class ClaimState:
         """The most of each resource that any possible type has."""
         if self._most is None:
             rows = self.rows
-            width = len(self.template.universe.axis)
+            width = len(self.template.table.axis)
             self._most = tuple(map(max, zip(*rows, strict=True))) if rows else (-1,) * width
         return self._most
 
@@ -110,12 +110,12 @@ class ClaimState:
     def cheapest(self, total: tuple[int, ...]) -> int:
         """Return the cheapest possible type that has room for `total`, which some type has."""
         if self._cheapest is None:
-            universe = self.template.universe
-            offered = np.flatnonzero(universe.flags(self.bits))
-            order = offered[np.argsort(universe.price[offered], kind="stable")]
-            owners, first = np.unique(universe.owner[order], return_index=True)
+            table = self.template.table
+            offered = np.flatnonzero(table.flags(self.bits))
+            order = offered[np.argsort(table.price[offered], kind="stable")]
+            owners, first = np.unique(table.owner[order], return_index=True)
             kinds = owners[np.argsort(first)]
-            self._cheapest = kinds, universe.room[kinds]
+            self._cheapest = kinds, table.room[kinds]
         kinds, rooms = self._cheapest
         return int(kinds[(rooms >= total).all(axis=1).argmax()])
 
@@ -128,18 +128,18 @@ class ClaimState:
     def prices(self, key: str) -> dict[str, float]:
         """Return the cheapest offering per value of `key`."""
         if key not in self._prices:
-            universe = self.template.universe
+            table = self.template.table
             self._prices[key] = {
-                value: universe.cheapest(universe.keep(self.bits, Requirements.only(key, frozenset({value}))))
+                value: table.cheapest(table.keep(self.bits, Requirements.only(key, frozenset({value}))))
                 for value in self.domains(key) or ()
             }
         return self._prices[key]
 
     def _domains(self, key: str) -> frozenset[str] | None:
-        universe = self.template.universe
+        table = self.template.table
         held = self.requirements[key]
-        if universe.names(key):
-            return frozenset(v for v in universe.values(key, self.bits) if held.allows(v))
+        if table.names(key):
+            return frozenset(v for v in table.values(key, self.bits) if held.allows(v))
         if held.complement:
             return None if key in self.requirements else frozenset()
         return held.values
@@ -171,13 +171,13 @@ class ClaimStates:
         return found
 
     def _step(self, state: ClaimState, wanted: Requirements) -> ClaimState | None:
-        bits = state.template.universe.keep(state.bits, wanted)
+        bits = state.template.table.keep(state.bits, wanted)
         if not bits or not state.requirements.accepts(wanted, self._undefined_ok):
             return None
         merged = state.requirements.intersect(wanted)
         if merged == state.requirements and bits == state.bits:
             return state
-        bits = state.template.universe.keep(bits, (merged[key] for key in wanted.keys()))  # noqa: SIM118  not a dict
+        bits = state.template.table.keep(bits, (merged[key] for key in wanted.keys()))  # noqa: SIM118  not a dict
         return self.of(state.template, merged, bits) if bits else None
 
 
@@ -200,40 +200,40 @@ class _Remembered(NamedTuple):
     """What there is to know under one pattern of counts."""
 
     limits: dict[str, _AllowedDomains]
-    ways: dict[int, tuple[ClaimState, ...]]
+    next_states: dict[int, tuple[ClaimState, ...]]
 
 
 class Narrowings:
     """The ways of one reading, remembered per state and limits."""
 
-    def __init__(self, reading: CompiledRelaxation, states: ClaimStates) -> None:
-        self._reading = reading
+    def __init__(self, compiled: CompiledRelaxation, states: ClaimStates) -> None:
+        self._compiled = compiled
         self._states = states
-        self._stamp = -1
+        self._version = -1
         self._now = _Remembered({}, {})
         self._known: dict[tuple[tuple[int, ...], ...], _Remembered] = {}
         """Under all patterns of counts that there were; few different ones come again and again."""
 
-        self._mine: list[tuple[str, ...]] = [()] * len(reading.demands.domains)
+        self._mine: list[tuple[str, ...]] = [()] * len(compiled.demands.domains)
         """The domains that each group counts and the pods allow."""
 
-        self._sizes = [-1] * len(reading.demands.domains)
+        self._sizes = [-1] * len(compiled.demands.domains)
         self._by_key: dict[str, list[TopologyDemand]] = {}
-        for asked in reading.demands.domains:
-            self._by_key.setdefault(asked.group.key, []).append(asked)
+        for demand in compiled.demands.domains:
+            self._by_key.setdefault(demand.group.key, []).append(demand)
 
-    def ways(self, state: ClaimState) -> tuple[ClaimState, ...]:
+    def of(self, state: ClaimState) -> tuple[ClaimState, ...]:
         """Return what `state` may become by taking a pod, best first; nothing when it cannot."""
         self.refresh()
         return self.now(state)
 
     def refresh(self) -> None:
         """Take note of the counts as they are now."""
-        stamp = self._reading.stamp()
-        if stamp == self._stamp:
+        version = self._compiled.counts_version()
+        if version == self._version:
             return
-        self._stamp = stamp
-        pattern = tuple([self._pattern(n, asked) for n, asked in enumerate(self._reading.demands.domains)])
+        self._version = version
+        pattern = tuple([self._pattern(n, demand) for n, demand in enumerate(self._compiled.demands.domains)])
         known = self._known.get(pattern)
         if known is None:
             limits = {key: self._limited(key) for key in self._by_key}
@@ -242,28 +242,28 @@ class Narrowings:
 
     def now(self, state: ClaimState) -> tuple[ClaimState, ...]:
         """Return the ways of a state by the counts that were taken note of last."""
-        found = self._now.ways.get(state.number)
+        found = self._now.next_states.get(state.number)
         if found is None:
-            found = self._now.ways[state.number] = tuple(self._find(state))
+            found = self._now.next_states[state.number] = tuple(self._find(state))
         return found
 
-    def _pattern(self, number: int, asked: TopologyDemand) -> tuple[int, ...]:
-        group = asked.group
+    def _pattern(self, number: int, demand: TopologyDemand) -> tuple[int, ...]:
+        group = demand.group
         if len(group.counts) != self._sizes[number]:
-            strict = self._reading.rung.strict[group.key]
+            strict = self._compiled.relaxation.strict[group.key]
             self._sizes[number] = len(group.counts)
             self._mine[number] = tuple([domain for domain in group.counts if strict.allows(domain)])
             self._known = {}
         return group.pattern(self._mine[number])
 
     def _find(self, state: ClaimState) -> Iterator[ClaimState]:
-        reading, states = self._reading, self._states
-        if reading.rung.impossible or not reading.tolerates(state.template):
+        compiled, states = self._compiled, self._states
+        if compiled.relaxation.impossible or not compiled.tolerates(state.template):
             return
-        plain = states.step(state, reading.rung.requirements)
+        plain = states.step(state, compiled.relaxation.requirements)
         if plain is None:
             return
-        for volumes in reading.volumes or (None,):
+        for volumes in compiled.volumes or (None,):
             start = plain if volumes is None else states.step(plain, volumes)
             if start is not None:
                 yield from self._narrowed(start) if self._by_key else (start,)
@@ -304,16 +304,16 @@ class Narrowings:
 
     def _limited(self, key: str) -> _AllowedDomains:
         """Return what counts permit now, whatever the state."""
-        strict = self._reading.rung.strict[key]
+        strict = self._compiled.relaxation.strict[key]
         allowed: set[str] | None = None
         rank: dict[str, int] = {}
         single = False
-        for asked in self._by_key[key]:
-            found = asked.group.permitted(strict, counts_itself=asked.counts_itself)
+        for demand in self._by_key[key]:
+            found = demand.group.allowed_domains(strict, self_selecting=demand.self_selecting)
             if found is None:  # the first of its kind: any one domain will do
                 single = True
-                found = {d: 0 for d in asked.group.counts if strict.allows(d)}
-            elif asked.group.kind is TopologyType.SPREAD:
+                found = {d: 0 for d in demand.group.counts if strict.allows(d)}
+            elif demand.group.kind is TopologyType.SPREAD:
                 single = True
                 for domain, count in found.items():
                     rank[domain] = rank.get(domain, 0) + count

@@ -29,10 +29,10 @@ _NO_CLAIM: Final = (_TAKEN, -1)
 class OneByOne:
     """One class, its readings, and the bins that may still take one of its pods."""
 
-    def __init__(self, run: Scheduler, wishes: Sequence[PodData]) -> None:
-        self._run = run
+    def __init__(self, scheduler: Scheduler, by_relaxation: Sequence[PodData]) -> None:
+        self._scheduler = scheduler
         changes: list[int] = []
-        self._fronts = [_Candidates(run, wish, changes) for wish in wishes]
+        self._fronts = [_Candidates(scheduler, pod_data, changes) for pod_data in by_relaxation]
 
     def place(self, count: int) -> int:
         """Place up to `count` pods; return how many are left."""
@@ -42,11 +42,11 @@ class OneByOne:
 
     def _place_one(self) -> bool:
         """Place one pod, giving up wishes one after the other."""
-        self._run.must_wait = False
+        self._scheduler.must_wait = False
         for front in self._fronts:
             if front.place_one():
                 return True
-            if self._run.must_wait:
+            if self._scheduler.must_wait:
                 return False
         return False
 
@@ -110,10 +110,10 @@ class _ClaimQueue:
 class _Candidates:
     """The bins that may still take a pod of one wish."""
 
-    def __init__(self, run: Scheduler, wish: PodData, changes: list[int]) -> None:
-        self._run = run
-        self._wish = wish
-        self._choices = run.choices(wish)
+    def __init__(self, scheduler: Scheduler, pod_data: PodData, changes: list[int]) -> None:
+        self._scheduler = scheduler
+        self._pod_data = pod_data
+        self._narrowings = scheduler.narrowings(pod_data)
         self._changes = changes
         """Claims that took a pod, through whichever front."""
 
@@ -121,8 +121,8 @@ class _Candidates:
         self._nodes = np.zeros(0, np.int64)
         self._rows: dict[int, _ClaimQueue] = {}
         self._seen = 0
-        if run.nodes.count:
-            self._nodes = run.nodes_for(wish)
+        if scheduler.nodes.count:
+            self._nodes = scheduler.nodes_for(pod_data)
 
     def place_one(self) -> bool:
         """Place one pod, or say that it cannot be placed."""
@@ -131,31 +131,31 @@ class _Candidates:
     def _onto_node(self) -> bool:
         if not len(self._nodes):
             return False
-        run, wish = self._run, self._wish
-        kinds = run.kinds.of[self._nodes]
-        permitted = np.zeros(len(run.kinds.all), bool)
+        scheduler, pod_data = self._scheduler, self._pod_data
+        kinds = scheduler.node_groups.of[self._nodes]
+        permitted = np.zeros(len(scheduler.node_groups.all), bool)
         for number in np.unique(kinds).tolist():
-            permitted[number] = run.kinds.all[number].permits(wish)
+            permitted[number] = scheduler.node_groups.all[number].permits(pod_data)
         full = []
         found = False
         for position in np.flatnonzero(permitted[kinds]).tolist():
             node = int(self._nodes[position])
-            if run.node_takes(wish, node):
-                run.put_on_node(wish, node)
+            if scheduler.node_takes(pod_data, node):
+                scheduler.put_on_node(pod_data, node)
                 found = True
                 break
-            lacking = run.devices is not None and run.lacks_devices(wish, node)
-            if lacking or not run.nodes.fits(node, wish.of.want):
+            lacking = scheduler.devices is not None and scheduler.lacks_devices(pod_data, node)
+            if lacking or not scheduler.nodes.fits(node, pod_data.pod_class.want):
                 full.append(position)
         if full:
             self._nodes = np.delete(self._nodes, full)
         return found
 
     def _onto_claim(self) -> bool:
-        run, wish = self._run, self._wish
-        if self._seen < run.claims.count:
-            self._notice(run.claims.with_room(wish.of.want, self._seen))
-            self._seen = run.claims.count
+        scheduler, pod_data = self._scheduler, self._pod_data
+        if self._seen < scheduler.claims.count:
+            self._notice(scheduler.claims.with_room(pod_data.pod_class.want, self._seen))
+            self._seen = scheduler.claims.count
         self._catch_up()
         passed: list[tuple[_ClaimQueue, int, int]] = []
         state: ClaimState | None = None
@@ -163,24 +163,24 @@ class _Candidates:
         while state is None and (place := self._emptiest()) is not None:
             pods, claim, row = place
             row.take(claim)
-            state = run.claim_way(wish, claim)
+            state = scheduler.next_state(pod_data, claim)
             if state is None and not self._is_closed(claim):
                 passed.append((row, claim, pods))
         for row, other, pods in passed:
             row.put(other, pods)
         if state is None:
             return False
-        run.put_on_claim(wish, claim, state)
+        scheduler.put_on_claim(pod_data, claim, state)
         self._changes.append(claim)
         self._heard = len(self._changes)
-        self._row(state.number).put(claim, int(run.claims.pods[claim]))
+        self._row(state.number).put(claim, int(scheduler.claims.pods[claim]))
         return True
 
     def _notice(self, claims: NDArray[np.int64]) -> None:
         """Sort claims that are new to this wish by their state."""
         if not len(claims):
             return
-        states, pods = self._run.claims.state[claims], self._run.claims.pods[claims]
+        states, pods = self._scheduler.claims.state[claims], self._scheduler.claims.pods[claims]
         for number in np.flatnonzero(np.bincount(states)).tolist():
             mine = states == number
             self._row(number).add(claims[mine], pods[mine])
@@ -191,7 +191,7 @@ class _Candidates:
             for row in self._rows.values():
                 row.take(claim)
             if not self._is_closed(claim):
-                claims = self._run.claims
+                claims = self._scheduler.claims
                 self._row(int(claims.state[claim])).put(claim, int(claims.pods[claim]))
         self._heard = len(self._changes)
 
@@ -202,32 +202,34 @@ class _Candidates:
 
     def _emptiest(self) -> tuple[int, int, _ClaimQueue] | None:
         """Return the claim with the fewest pods that counts let in, the first of equals."""
-        choices, states = self._choices, self._run.states.all
-        choices.refresh()
+        narrowings, states = self._narrowings, self._scheduler.states.all
+        narrowings.refresh()
         best, found = _NO_CLAIM, None
         for number, row in self._rows.items():
-            if row.best < best and choices.now(states[number]):
+            if row.best < best and narrowings.now(states[number]):
                 best, found = row.best, row
         return (*best, found) if found is not None else None
 
     def _is_closed(self, claim: int) -> bool:
         """Whether a claim can never take another pod of this wish."""
-        run, wish = self._run, self._wish
-        number = run.nodes.count + claim
-        if wish.is_closed(number) or (run.devices is not None and run.lacks_devices(wish, number)):
+        scheduler, pod_data = self._scheduler, self._pod_data
+        number = scheduler.nodes.count + claim
+        if pod_data.is_closed(number) or (
+            scheduler.devices is not None and scheduler.lacks_devices(pod_data, number)
+        ):
             return True
-        state = run.states.step(run.claims.states[claim], wish.requirements)
-        return state is None or not state.fits(run.claims.total(claim, wish.of.want))
+        state = scheduler.states.step(scheduler.claims.states[claim], pod_data.requirements)
+        return state is None or not state.fits(scheduler.claims.total(claim, pod_data.pod_class.want))
 
     def _onto_new(self) -> bool:
-        run, wish = self._run, self._wish
-        for template in run.templates:
-            opening = run.opening(wish, template)
-            if opening is not None:
-                claim = run.open(opening)
-                run.put_on_claim(wish, claim, opening.state)
+        scheduler, pod_data = self._scheduler, self._pod_data
+        for template in scheduler.templates:
+            new_claim = scheduler.new_claim(pod_data, template)
+            if new_claim is not None:
+                claim = scheduler.open(new_claim)
+                scheduler.put_on_claim(pod_data, claim, new_claim.state)
                 self._changes.append(claim)
                 return True
-            if run.must_wait:
+            if scheduler.must_wait:
                 return False
         return False

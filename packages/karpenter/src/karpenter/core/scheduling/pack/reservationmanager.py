@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 def fitting_offerings(state: ClaimState, total: Sequence[int]) -> Bits:
     """Return the offerings of a state whose types have room for `total`."""
-    universe = state.template.universe
-    roomy = (universe.room >= np.array(total)).all(axis=1)
-    return universe.keep_types(state.bits, np.asarray(roomy, bool))
+    table = state.template.table
+    roomy = (table.room >= np.array(total)).all(axis=1)
+    return table.keep_types(state.bits, np.asarray(roomy, bool))
 
 
 def distinct_values(template: Template, bits: Bits) -> dict[str, int]:
     """Return how many values the types in `bits` have of each key that demands a minimum."""
-    kinds = [template.universe.types[i] for i in template.universe.types_of(bits)]
+    kinds = [template.table.types[i] for i in template.table.types_of(bits)]
     return {
         key: len({value for kind in kinds for value in kind.requirements[key].values})
         for key in template.min_values
@@ -45,13 +45,13 @@ def violates_min_values(found: Mapping[str, int], least: Mapping[str, int]) -> b
 
 def cheapest_types(template: Template, bits: Bits, least: Mapping[str, int]) -> list[int]:
     """Return the cheapest type in `bits`, or as many of the cheapest as the least choice of values needs."""
-    universe = template.universe
-    candidates = np.flatnonzero(universe.flags(bits))
-    order = candidates[np.argsort(universe.price[candidates], kind="stable")]
+    table = template.table
+    candidates = np.flatnonzero(table.flags(bits))
+    order = candidates[np.argsort(table.price[candidates], kind="stable")]
     found: list[int] = []
     seen: dict[str, set[str]] = {key: set() for key in least}
-    for kind in dict.fromkeys(universe.owner[order].tolist()):
-        values = {key: universe.types[kind].requirements[key].values for key in least}
+    for kind in dict.fromkeys(table.owner[order].tolist()):
+        values = {key: table.types[kind].requirements[key].values for key in least}
         if not found or any(len(seen[key]) < least[key] and not values[key] <= seen[key] for key in least):
             found.append(kind)
             for key in least:
@@ -72,7 +72,7 @@ class ReservationManager:
         self.left: dict[str, int] = {}
         self._held: dict[int, frozenset[str]] = {}
         for template in templates:
-            for offering in template.universe.reserved:
+            for offering in template.table.reserved:
                 had = self.left.get(offering.reservation_id)
                 has = offering.reservation_capacity or 0
                 self.left[offering.reservation_id] = has if had is None else min(had, has)
@@ -89,7 +89,7 @@ class ReservationManager:
         the last of what it holds.
         """
         held = self.held(claim) if claim is not None else _NONE
-        offerings = template.universe.offerings
+        offerings = template.table.offerings
         usable = {
             o.reservation_id for n, o in enumerate(offerings) if o.capacity_type == RESERVED and bits >> n & 1
         }
@@ -101,7 +101,7 @@ class ReservationManager:
     @staticmethod
     def usable(held: frozenset[str], template: Template, bits: Bits) -> Bits:
         """Return the offerings that can really be bought: what is held, or else nothing reserved."""
-        offerings = template.universe.offerings
+        offerings = template.table.offerings
         wanted = [o.reservation_id in held if held else o.capacity_type != RESERVED for o in offerings]
         return bits & to_bits(np.array(wanted, bool))
 

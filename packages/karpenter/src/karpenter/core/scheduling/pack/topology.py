@@ -48,7 +48,7 @@ class TopologyDemand(msgspec.Struct, frozen=True):
     """A group that limits a pod, and whether the pod counts in it."""
 
     group: TopologyGroup
-    counts_itself: bool
+    self_selecting: bool
 
 
 class TopologyDemands(msgspec.Struct, frozen=True):
@@ -61,9 +61,9 @@ class TopologyDemands(msgspec.Struct, frozen=True):
     """Groups over the bins themselves."""
 
     @property
-    def waits_for_company(self) -> bool:
+    def depends_on_counts(self) -> bool:
         """Whether a refusal now may turn into consent once other pods are placed."""
-        return bool(self.domains) or any(a.group.kind is TopologyType.NEAR for a in self.hosts)
+        return bool(self.domains) or any(a.group.kind is TopologyType.POD_AFFINITY for a in self.hosts)
 
 
 _NOTHING: Final = TopologyDemands()
@@ -91,17 +91,18 @@ class Topology:
 
     def prepare(self, manners: Iterable[PodConstraints]) -> None:
         """Set up every group that pods with these manners state, whatever they may give up later."""
-        for manner in manners:
-            for position, rung in enumerate(manner.rungs):
-                self._stating[manner.number, position] = tuple(self._stated(manner, rung))
-            for term in required_anti_affinity(manner.example.spec):
-                self._group(self._off_key(manner.example, term), self._keepers)
+        for constraints in manners:
+            for position, relaxation in enumerate(constraints.relaxations):
+                self._stating[constraints.number, position] = tuple(self._stated(constraints, relaxation))
+            for term in required_anti_affinity(constraints.example.spec):
+                self._group(self._off_key(constraints.example, term), self._keepers)
 
-    def demands(self, manner: PodConstraints, position: int) -> TopologyDemands:
+    def demands(self, constraints: PodConstraints, position: int) -> TopologyDemands:
         """Return what one reading of a manner that was prepared asks of its surroundings."""
-        asked = list(self._stating[manner.number, position])
+        asked = list(self._stating[constraints.number, position])
         asked += [
-            TopologyDemand(group, False) for group in self._keepers.pick(manner.namespace, manner.labels)
+            TopologyDemand(group, False)
+            for group in self._keepers.pick(constraints.namespace, constraints.labels)
         ]
         if not asked:
             return _NOTHING
@@ -109,11 +110,11 @@ class Topology:
             tuple(a for a in asked if not a.group.by_host), tuple(a for a in asked if a.group.by_host)
         )
 
-    def counting(self, manner: PodConstraints) -> tuple[TopologyGroup, ...]:
+    def counting(self, constraints: PodConstraints) -> tuple[TopologyGroup, ...]:
         """Return the groups that count pods with a manner wherever they are placed."""
-        groups = list(self._pickers.pick(manner.namespace, manner.labels))
-        for term in required_anti_affinity(manner.example.spec):
-            group = self._groups[self._off_key(manner.example, term)]
+        groups = list(self._pickers.pick(constraints.namespace, constraints.labels))
+        for term in required_anti_affinity(constraints.example.spec):
+            group = self._groups[self._off_key(constraints.example, term)]
             if group not in groups:
                 groups.append(group)
         return tuple(groups)
@@ -133,18 +134,21 @@ class Topology:
             )
         return self._admitted[key]
 
-    def _stated(self, manner: PodConstraints, rung: Relaxation) -> Iterator[TopologyDemand]:
-        pod = manner.example
-        for spread in rung.spreads:
+    def _stated(self, constraints: PodConstraints, relaxation: Relaxation) -> Iterator[TopologyDemand]:
+        pod = constraints.example
+        for spread in relaxation.spreads:
             if spread.label_selector is not None:  # a spread that selects nothing limits nothing
-                yield self._asked(manner, self._spread_key(pod, spread))
-        for kind, terms in ((TopologyType.NEAR, rung.near), (TopologyType.APART, rung.apart)):
+                yield self._asked(constraints, self._spread_key(pod, spread))
+        for kind, terms in (
+            (TopologyType.POD_AFFINITY, relaxation.pod_affinity),
+            (TopologyType.POD_ANTI_AFFINITY, relaxation.pod_anti_affinity),
+        ):
             for term in terms:
-                yield self._asked(manner, self._term_key(pod, term, kind))
+                yield self._asked(constraints, self._term_key(pod, term, kind))
 
-    def _asked(self, manner: PodConstraints, key: TopologyGroupKey) -> TopologyDemand:
+    def _asked(self, constraints: PodConstraints, key: TopologyGroupKey) -> TopologyDemand:
         group = self._group(key, self._pickers)
-        return TopologyDemand(group, group.selects(manner.namespace, manner.labels))
+        return TopologyDemand(group, group.selects(constraints.namespace, constraints.labels))
 
     def _spread_key(self, pod: Pod, spread: TopologySpreadConstraint) -> TopologyGroupKey:
         alternatives: tuple[Requirements, ...] = ()
@@ -171,7 +175,7 @@ class Topology:
         )
 
     def _off_key(self, pod: Pod, term: PodAffinityTerm) -> TopologyGroupKey:
-        return self._term_key(pod, term, TopologyType.KEPT_OFF)
+        return self._term_key(pod, term, TopologyType.INVERSE_ANTI_AFFINITY)
 
     def _namespaces(self, pod: Pod, term: PodAffinityTerm) -> frozenset[str] | None:
         if term.namespace_selector is None:
@@ -200,7 +204,7 @@ class Topology:
         """Register every domain there could be, and count the pods that run already."""
         if not group.by_host:
             self._know_domains(group)
-        if group.kind is TopologyType.KEPT_OFF:
+        if group.kind is TopologyType.INVERSE_ANTI_AFFINITY:
             return
         for crowd in self._crowds.that_may_match(group):
             if group.selects(crowd.namespace, crowd.labels):
@@ -211,11 +215,11 @@ class Topology:
         tolerations = group.spec.filter.tolerations
         for template in self._templates:
             if tolerations is None or tolerates(tolerations, _forbidding(template.pool.taints)):
-                group.know(template.domains(group.key))
+                group.add_domains(template.domains(group.key))
         for place in self._places.values():
             domain = place.labels.get(group.key)
             if domain is not None and domain not in group.counts and self._is_counted(group, place):
-                group.know((domain,))
+                group.add_domains((domain,))
 
     def _count(self, group: TopologyGroup, node: str, count: int) -> None:
         place = self._places.get(node)

@@ -53,9 +53,9 @@ class TopologyType(Enum):
     """What a group is counted for."""
 
     SPREAD = "topology spread"
-    NEAR = "pod affinity"
-    APART = "pod anti-affinity"
-    KEPT_OFF = "anti-affinity of another pod"
+    POD_AFFINITY = "pod affinity"
+    POD_ANTI_AFFINITY = "pod anti-affinity"
+    INVERSE_ANTI_AFFINITY = "anti-affinity of another pod"
     """Counts the pods that refuse company; asked by the pods that they refuse."""
 
 
@@ -108,7 +108,7 @@ class TopologyGroup:
         spec = self.spec
         return (spec.namespaces is None or namespace in spec.namespaces) and spec.selector.matches(labels)
 
-    def know(self, domains: Iterable[str]) -> None:
+    def add_domains(self, domains: Iterable[str]) -> None:
         """Register domains that pods could be in."""
         for domain in domains:
             self.counts.setdefault(domain, 0)
@@ -118,7 +118,7 @@ class TopologyGroup:
         self.counts[domain] = self.counts.get(domain, 0) + count
         self.version += 1
 
-    def permitted(self, strict: Requirement, *, counts_itself: bool) -> dict[str, int] | None:
+    def allowed_domains(self, strict: Requirement, *, self_selecting: bool) -> dict[str, int] | None:
         """
         Return the domains a pod may go to, with their counts; None asks for a first domain.
 
@@ -128,10 +128,10 @@ class TopologyGroup:
         mine = {d: c for d, c in self.counts.items() if strict.allows(d)}
         match self.kind:
             case TopologyType.SPREAD:
-                return self._level(mine, counts_itself=counts_itself)
-            case TopologyType.NEAR:
+                return self._level(mine, self_selecting=self_selecting)
+            case TopologyType.POD_AFFINITY:
                 taken = {d: c for d, c in mine.items() if c}
-                return None if not taken and counts_itself else taken
+                return None if not taken and self_selecting else taken
             case _:
                 return {d: 0 for d, c in mine.items() if not c}
 
@@ -149,9 +149,9 @@ class TopologyGroup:
         closed = self.spec.max_skew + 1
         return tuple([min(count - least, closed) for count in counts])
 
-    def _level(self, mine: dict[str, int], *, counts_itself: bool) -> dict[str, int]:
+    def _level(self, mine: dict[str, int], *, self_selecting: bool) -> dict[str, int]:
         least = min(mine.values(), default=0) if len(mine) >= self.spec.min_domains else 0
-        ceiling = self.spec.max_skew + least - counts_itself
+        ceiling = self.spec.max_skew + least - self_selecting
         return {d: c for d, c in mine.items() if c <= ceiling}
 
 
@@ -220,18 +220,18 @@ class TopologyCounts:
 
         self._admits: dict[tuple[int, TopologyGroup], bool] = {}
 
-    def groups(self, wish: PodData) -> tuple[TopologyGroup, ...]:
+    def groups(self, pod_data: PodData) -> tuple[TopologyGroup, ...]:
         """Return the groups that count the pods of a wish."""
-        manner = wish.of.manner
-        found = self._groups.get(manner.number)
+        constraints = pod_data.pod_class.constraints
+        found = self._groups.get(constraints.number)
         if found is None:
-            found = self._groups[manner.number] = self._topology.counting(manner)
+            found = self._groups[constraints.number] = self._topology.counting(constraints)
         return found
 
-    def on_node(self, wish: PodData, node: int, count: int) -> None:
+    def on_node(self, pod_data: PodData, node: int, count: int) -> None:
         """Count pods that were put on an existing node."""
         place = self._nodes[node]
-        for group in self.groups(wish):
+        for group in self.groups(pod_data):
             if not self._topology.admits_node(group, place):
                 continue
             if group.by_host:
@@ -239,9 +239,11 @@ class TopologyCounts:
             elif group.key in place.labels:
                 group.add(place.labels[group.key], count)
 
-    def on_claim(self, wish: PodData, claim: int, state: ClaimState, count: int, *, changed: bool) -> None:
+    def on_claim(
+        self, pod_data: PodData, claim: int, state: ClaimState, count: int, *, changed: bool
+    ) -> None:
         """Count pods that were put on a claim, which is now in `state`; `changed` if it was not before."""
-        for group in self.groups(wish):
+        for group in self.groups(pod_data):
             if not self._admitted(state, group):
                 continue
             if group.by_host:
@@ -253,7 +255,7 @@ class TopologyCounts:
 
     def _count(self, group: TopologyGroup, claim: int, state: ClaimState, count: int) -> None:
         domains = state.domains(group.key)
-        if group.kind in {TopologyType.APART, TopologyType.KEPT_OFF}:
+        if group.kind in {TopologyType.POD_ANTI_AFFINITY, TopologyType.INVERSE_ANTI_AFFINITY}:
             for domain in domains or ():
                 group.add(domain, count)
         elif domains is not None and len(domains) == 1:

@@ -434,18 +434,18 @@ _MASKS: Final = 63
 """Sets of offerings that are told apart; which machines beat which is asked for each."""
 
 
-def lower_bound(run: Scheduler, left: Mapping[int, int]) -> tuple[float, str]:
+def lower_bound(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[float, str]:
     """Return the bound for the pods that a run has placed, and how it was proved."""
     demand: Counter[Item] = Counter()
-    for each in run.encoded.classes:
+    for each in scheduler.encoded.classes:
         count = len(each.pods) - left.get(each.number, 0)
         if count:
-            demand[item_of(run, run.wishes[each.number])] += count
+            demand[item_of(scheduler, scheduler.pod_data[each.number])] += count
     demand = _with_few_masks(demand)
-    proof = run.encoded.proved.get(frozenset(demand.items())) if not run.nodes.count else None
+    proof = scheduler.encoded.proved.get(frozenset(demand.items())) if not scheduler.nodes.count else None
     if proof is None:
-        found = market(list(demand), list(demand.values()), run.templates)
-        proof = dual_values(found, _free(run) if run.nodes.count else None)
+        found = market(list(demand), list(demand.values()), scheduler.templates)
+        proof = dual_values(found, _free(scheduler) if scheduler.nodes.count else None)
     return proof.bound, proof.method
 
 
@@ -469,29 +469,33 @@ def _with_few_masks(demand: Counter[Item]) -> Counter[Item]:
     return found
 
 
-def item_of(run: Scheduler, wishes: Sequence[PodData]) -> Item:
+def item_of(scheduler: Scheduler, by_relaxation: Sequence[PodData]) -> Item:
     """Return the pods of a class as the market sees them."""
-    bits = tuple(_usable(run, wishes, template) for template in run.templates)
-    return Item(wishes[0].of.want, bits)
+    bits = tuple(_usable(scheduler, by_relaxation, template) for template in scheduler.templates)
+    return Item(by_relaxation[0].pod_class.want, bits)
 
 
-def _usable(run: Scheduler, wishes: Sequence[PodData], template: Template) -> Bits:
+def _usable(scheduler: Scheduler, by_relaxation: Sequence[PodData], template: Template) -> Bits:
     """Return the offerings that some reading can use; each alternative of a node affinity is in another."""
-    base, bits = run.base(template), 0
-    if not wishes[-1].tolerates(template):  # the last reading tolerates the most
+    base, bits = scheduler.base(template), 0
+    if not by_relaxation[-1].tolerates(template):  # the last reading tolerates the most
         return bits
-    for strict in dict.fromkeys(wish.strict for wish in wishes):
-        state = run.states.step(base, strict)
+    for strict in dict.fromkeys(pod_data.strict for pod_data in by_relaxation):
+        state = scheduler.states.step(base, strict)
         if state is not None:
-            bits |= run.devices.possible(wishes[0].of, state) if run.devices is not None else state.bits
+            bits |= (
+                scheduler.devices.possible(by_relaxation[0].pod_class, state)
+                if scheduler.devices is not None
+                else state.bits
+            )
     return bits
 
 
-def _free(run: Scheduler) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _free(scheduler: Scheduler) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return all room on existing nodes before anything was placed."""
-    axis = run.encoded.axis
+    axis = scheduler.encoded.axis
     return np.array(
-        [sum(max(node.free.get(name, 0), 0) for node in run.problem.nodes) for name in axis], np.float64
+        [sum(max(node.free.get(name, 0), 0) for node in scheduler.problem.nodes) for name in axis], np.float64
     )
 
 

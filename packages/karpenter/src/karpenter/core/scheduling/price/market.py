@@ -67,14 +67,12 @@ def market(items: Sequence[Item], counts: Sequence[float], templates: Sequence[T
     rooms, prices, allowed = [], [], []
     sources: list[tuple[int, int]] = []
     for number, template in enumerate(templates):
-        universe = template.universe
-        usable = np.array([universe.flags(mask[number]) for mask in masks], bool)
-        keep = np.flatnonzero(usable.any(axis=0) & (universe.room[universe.owner] >= 0).all(axis=1))
-        keep = keep[
-            _undominated(universe.room[universe.owner[keep]], universe.price[keep], usable[:, keep].T)
-        ]
-        rooms.append(universe.room[universe.owner[keep]])
-        prices.append(universe.price[keep])
+        table = template.table
+        usable = np.array([table.flags(mask[number]) for mask in masks], bool)
+        keep = np.flatnonzero(usable.any(axis=0) & (table.room[table.owner] >= 0).all(axis=1))
+        keep = keep[_undominated(table.room[table.owner[keep]], table.price[keep], usable[:, keep].T)]
+        rooms.append(table.room[table.owner[keep]])
+        prices.append(table.price[keep])
         allowed.append(usable[:, keep].T)
         sources.extend((number, int(offering)) for offering in keep)
     room = np.concatenate(rooms).astype(np.float64)

@@ -85,17 +85,17 @@ class UnplacedPods:
     def rest(self) -> Counter[int]:
         """Return what is left, by class number."""
         found: Counter[int] = Counter()
-        for (wish, _), count in self._left.items():
+        for (pod_data, _), count in self._left.items():
             if count:
-                found[wish.of.number] += count
+                found[pod_data.pod_class.number] += count
         return found
 
 
 class ClaimOpener:
     """Opens the machines of a packing in a run."""
 
-    def __init__(self, run: Scheduler, template: Template, demand: Market, stock: UnplacedPods) -> None:
-        self._run = run
+    def __init__(self, scheduler: Scheduler, template: Template, demand: Market, stock: UnplacedPods) -> None:
+        self._scheduler = scheduler
         self._template = template
         self._demand = demand
         self._stock = stock
@@ -121,7 +121,7 @@ class ClaimOpener:
         ]
         load.sort(key=lambda entry: _size(entry[1]), reverse=True)
         claim: int | None = None
-        state = self._run.base(self._template)
+        state = self._scheduler.base(self._template)
         for item, part, count in load:
             claim, state = self._put(claim, state, item, part, count)
         return claim, state
@@ -129,14 +129,18 @@ class ClaimOpener:
     def _put(
         self, claim: int | None, state: ClaimState, item: int, part: Part, count: int
     ) -> tuple[int | None, ClaimState]:
-        run, (wish, pins) = self._run, part
+        scheduler, (pod_data, pins) = self._scheduler, part
         taken = 0
-        reached = _reach(run, state, wish, pins)
+        reached = _reach(scheduler, state, pod_data, pins)
         if reached is not None:
-            if claim is None and run.may_open(self._template) and run.starts(reached, wish.of.want):
-                claim = run.open(NewClaim(reached))
+            if (
+                claim is None
+                and scheduler.may_open(self._template)
+                and scheduler.starts(reached, pod_data.pod_class.want)
+            ):
+                claim = scheduler.open(NewClaim(reached))
             if claim is not None:
-                taken = run.fill(wish, claim, reached, count)
+                taken = scheduler.fill(pod_data, claim, reached, count)
         if taken < count:
             self._stock.put_back(item, part, count - taken)
         return claim, reached if reached is not None and taken else state
@@ -146,7 +150,7 @@ class ClaimOpener:
         demand, stock = self._demand, self._stock
         open_ = demand.fits[machine].copy()
         while True:
-            room = demand.room[machine] - self._run.claims.used[:, claim]
+            room = demand.room[machine] - self._scheduler.claims.used[:, claim]
             fits = open_ & (stock.count > 0) & (demand.want <= room).all(axis=1)
             if not fits.any():
                 return
@@ -159,13 +163,15 @@ class ClaimOpener:
             open_[item] = stock.count[item] < before
 
 
-def _reach(run: Scheduler, state: ClaimState, wish: PodData, pins: Requirements) -> ClaimState | None:
-    reached = run.states.step(state, wish.requirements)
-    return run.states.step(reached, pins) if reached is not None and len(pins) else reached
+def _reach(
+    scheduler: Scheduler, state: ClaimState, pod_data: PodData, pins: Requirements
+) -> ClaimState | None:
+    reached = scheduler.states.step(state, pod_data.requirements)
+    return scheduler.states.step(reached, pins) if reached is not None and len(pins) else reached
 
 
 def _size(part: Part) -> tuple[int, ...]:
-    return part[0].of.want
+    return part[0].pod_class.want
 
 
 _MOST_ITEMS: Final = 150
@@ -203,73 +209,81 @@ def cheaper(first: Scheduler) -> Scheduler:
     return best
 
 
-def _movable(run: Scheduler) -> list[int]:
+def _movable(scheduler: Scheduler) -> list[int]:
     """Return the claims whose pods can be rearranged without changing any count that matters."""
-    moves = _moves_by_claim(run)
+    placements = _moves_by_claim(scheduler)
     return [
-        claim for claim in range(run.claims.count) if _is_movable(run, claim, [w for w, _ in moves[claim]])
+        claim
+        for claim in range(scheduler.claims.count)
+        if _is_movable(scheduler, claim, [w for w, _ in placements[claim]])
     ]
 
 
-def _is_movable(run: Scheduler, claim: int, wishes: list[PodData]) -> bool:
-    state = run.claims.states[claim]
+def _is_movable(scheduler: Scheduler, claim: int, by_relaxation: list[PodData]) -> bool:
+    state = scheduler.claims.states[claim]
     if state.template.min_values or state.template.reserves:
         return False
-    for wish in wishes:
-        if wish.of.ports or wish.volumes or wish.of.devices:
+    for pod_data in by_relaxation:
+        if pod_data.pod_class.ports or pod_data.volumes or pod_data.pod_class.devices:
             return False
-        for asked in wish.demands.hosts:
-            if asked.group.kind is TopologyType.NEAR:
+        for demand in pod_data.demands.hosts:
+            if demand.group.kind is TopologyType.POD_AFFINITY:
                 return False
-        for key in topology_keys(run, wish):
+        for key in topology_keys(scheduler, pod_data):
             domains = state.domains(key)
             if domains is None or len(domains) != 1:
                 return False
     return True
 
 
-def topology_keys(run: Scheduler, wish: PodData) -> set[str]:
+def topology_keys(scheduler: Scheduler, pod_data: PodData) -> set[str]:
     """Return the topology keys on which these pods limit, or count for, somebody."""
-    keys = {asked.group.key for asked in wish.demands.domains}
-    return keys | {group.key for group in run.counting(wish) if not group.by_host}
+    keys = {demand.group.key for demand in pod_data.demands.domains}
+    return keys | {group.key for group in scheduler.counting(pod_data) if not group.by_host}
 
 
-def _moves_by_claim(run: Scheduler) -> dict[int, list[tuple[PodData, int]]]:
+def _moves_by_claim(scheduler: Scheduler) -> dict[int, list[tuple[PodData, int]]]:
     found: dict[int, list[tuple[PodData, int]]] = defaultdict(list)
-    for move in run.moves:
-        if move.bin >= run.nodes.count:
-            found[move.bin - run.nodes.count].append((move.wish, move.many))
+    for placement in scheduler.placements:
+        if placement.bin >= scheduler.nodes.count:
+            found[placement.bin - scheduler.nodes.count].append((placement.pod_data, placement.pod_count))
     return found
 
 
-def _same_pod_data(run: Scheduler, wish: PodData) -> PodData:
+def _same_pod_data(scheduler: Scheduler, pod_data: PodData) -> PodData:
     """Return the same reading of the same class in another run."""
-    return next(each for each in run.wishes[wish.of.number] if each.rung is wish.rung)
+    return next(
+        each
+        for each in scheduler.pod_data[pod_data.pod_class.number]
+        if each.relaxation is pod_data.relaxation
+    )
 
 
 def _replay(first: Scheduler, second: Scheduler, dissolved: frozenset[int]) -> bool:
     """Repeat every move that is not to be rearranged; False when limits no longer allow one of them."""
     twins: dict[int, int] = {}
-    for move in first.moves:
-        wish = _same_pod_data(second, move.wish)
-        if move.bin < first.nodes.count:
-            if not second.has_devices(wish, move.bin):
+    for placement in first.placements:
+        pod_data = _same_pod_data(second, placement.pod_data)
+        if placement.bin < first.nodes.count:
+            if not second.has_devices(pod_data, placement.bin):
                 return False
-            second.put_on_node(wish, move.bin, move.many)
+            second.put_on_node(pod_data, placement.bin, placement.pod_count)
             continue
-        claim = move.bin - first.nodes.count
+        claim = placement.bin - first.nodes.count
         if claim in dissolved:
             continue
         state = _same_state(first, second, claim)
         if claim not in twins:
-            opening = NewClaim(state, first.least.get(claim, {}), relaxed=claim in first.relaxed)
-            twins[claim] = second.open(opening)
+            new_claim = NewClaim(state, first.least.get(claim, {}), relaxed=claim in first.relaxed)
+            twins[claim] = second.open(new_claim)
         twin = twins[claim]
-        if not second.holds(twin, state, second.claims.total(twin, wish.of.want, move.many)):
+        if not second.holds(
+            twin, state, second.claims.total(twin, pod_data.pod_class.want, placement.pod_count)
+        ):
             return False  # the claim began as what it became only later, which can take more of a limit
-        if not second.has_devices(wish, second.nodes.count + twin, state):
+        if not second.has_devices(pod_data, second.nodes.count + twin, state):
             return False  # others were given devices in another order
-        second.put_on_claim(wish, twin, state, move.many)
+        second.put_on_claim(pod_data, twin, state, placement.pod_count)
     return True
 
 
@@ -280,52 +294,52 @@ def _same_state(first: Scheduler, second: Scheduler, claim: int) -> ClaimState:
 
 def _demand(first: Scheduler, second: Scheduler, movable: list[int]) -> dict[Template, Counter[Part]]:
     """Return the pods to rearrange, by template, each pinned as it was, in words of the second run."""
-    moves = _moves_by_claim(first)
+    placements = _moves_by_claim(first)
     found: dict[Template, Counter[Part]] = {}
     for claim in movable:
         state = first.claims.states[claim]
         parts = found.setdefault(state.template, Counter())
-        for wish, count in moves[claim]:
+        for pod_data, count in placements[claim]:
             pins = NOTHING_REQUIRED
-            for key in sorted(topology_keys(first, wish)):
+            for key in sorted(topology_keys(first, pod_data)):
                 domains = state.domains(key)
                 assert domains is not None
                 pins = pins.intersect(Requirements.only(key, domains))
-            parts[_same_pod_data(second, wish), pins] += count
+            parts[_same_pod_data(second, pod_data), pins] += count
     return found
 
 
-def _pack(run: Scheduler, template: Template, parts: Counter[Part]) -> Counter[int]:
+def _pack(scheduler: Scheduler, template: Template, parts: Counter[Part]) -> Counter[int]:
     """Pack the demand of one template by price; return what was left, by class number."""
     exact: dict[Item, list[Part]] = defaultdict(list)
-    base, most = run.base(template), max(parts.values())
+    base, most = scheduler.base(template), max(parts.values())
     for part in parts:
-        wish, pins = part
-        state = run.states.step(base, wish.requirements)
-        state = run.states.step(state, pins) if state is not None and len(pins) else state
+        pod_data, pins = part
+        state = scheduler.states.step(base, pod_data.requirements)
+        state = scheduler.states.step(state, pins) if state is not None and len(pins) else state
         if state is None:
             return _everything(parts)
-        cap = wish.host_cap(run.nodes.count + run.claims.count)
-        item = Item(wish.of.want, (state.bits,), 0 if cap > most else cap)
+        cap = pod_data.host_cap(scheduler.nodes.count + scheduler.claims.count)
+        item = Item(pod_data.pod_class.want, (state.bits,), 0 if cap > most else cap)
         exact[item].append(part)
     grouped = _coarse(_with_few_choices(exact, parts, template), parts)
     if len(grouped) > _TOO_MANY:
         return _everything(parts)
-    items, options = list(grouped), run.problem.options
+    items, options = list(grouped), scheduler.problem.options
     stock = UnplacedPods([grouped[item] for item in items], parts)
     demand = market(items, stock.count.tolist(), [template])
     found = dual_values(demand)
     counts = map(int, stock.count.tolist())
-    run.encoded.proved[frozenset(zip(items, counts, strict=True))] = found
+    scheduler.encoded.proved[frozenset(zip(items, counts, strict=True))] = found
     packed = pack_by_price(demand, found, rounds=options.effort, seed=options.seed)
-    return ClaimOpener(run, template, demand, stock).realise(packed, found.pod)
+    return ClaimOpener(scheduler, template, demand, stock).realise(packed, found.pod)
 
 
 def _everything(parts: Counter[Part]) -> Counter[int]:
     """Return all pods, by class number."""
     found: Counter[int] = Counter()
-    for (wish, _), count in parts.items():
-        found[wish.of.number] += count
+    for (pod_data, _), count in parts.items():
+        found[pod_data.pod_class.number] += count
     return found
 
 
