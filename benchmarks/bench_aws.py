@@ -25,7 +25,7 @@ from karpenter.api.ec2nodeclass_status import CapacityReservation
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClassReference, NodeRequirement
 from karpenter.api.wire import convert
-from karpenter.cloud.aws.instancetype.instancetype import Traits, instance_type_info
+from karpenter.cloud.aws.instancetype.types import Traits, instance_type_info
 from karpenter.cloud.aws.operator import assemble
 from karpenter.cloud.aws.options import read_settings
 from karpenter.cloud.aws.sdk import LIMITS, READ_LIMIT, AwsApi
@@ -42,7 +42,7 @@ from karpenter_local.virtual import VirtualClock, run_virtual
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo
+    from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo
     from karpenter.cloud.aws.operator import Assembled
 
 MACHINES: Final = 500

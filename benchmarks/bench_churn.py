@@ -30,7 +30,7 @@ from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
-from karpenter.core.state.view import view_of
+from karpenter.core.state.cluster import view_of
 from karpenter_local.simulation.apply import grant
 from karpenter_local.simulation.kwok import KwokSky
 from karpenter_local.simulation.run import few_collections

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from benchmarks.workloads.waves import Campaign
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 CLUSTERS: Final = (("slack", 0.35), ("worn", 0.15), ("nearly full", 0.05))
 """What a cluster is called, and which share of its pods has left since its machines were bought."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.price.market import Item, Market
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 _ALIKE: Final = 1.3
 """Pods whose sizes differ by less than about this factor are one in the program."""

@@ -44,7 +44,7 @@ from karpenter.core.model.resources import render_resources
 from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
-from karpenter.core.state.view import view_of
+from karpenter.core.state.cluster import view_of
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.problem import NewNode
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 NOW: Final = datetime(2026, 3, 2, 12, tzinfo=UTC)
 _OLD: Final = NOW - timedelta(days=3)

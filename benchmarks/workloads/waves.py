@@ -21,12 +21,12 @@ from karpenter.core.disruption.disrupt import DisruptionSettings, propose
 from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
+from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import state_nodes
-from karpenter.core.state.view import view_of
 
 if TYPE_CHECKING:
     from karpenter.core.disruption.command import DisruptionDecision
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 
 class Campaign(NamedTuple):

@@ -23,10 +23,10 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.cloud.cloudprovider import ProviderContext
-from karpenter.kube.target import untyped
-from karpenter.operator.cluster_objects import Objects
+from karpenter.kube.rest import untyped
 from karpenter.operator.operator import Operator, Parts
 from karpenter.operator.options import parse_settings
+from karpenter.operator.run import Objects
 from karpenter_local.aws.room import MachineRoom, Reach
 from karpenter_local.aws.site import Site
 from karpenter_local.cluster import LocalCluster

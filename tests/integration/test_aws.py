@@ -9,7 +9,7 @@ from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
-from karpenter.kube.verbs import MergePatch
+from karpenter.kube.rest import MergePatch
 from karpenter_local.aws.commands import Impair, Interrupt, Kill, Lag, Limit, ReleaseAmi, SellOut
 from tests.integration.aws_world import SEEDS, in_aws
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT, INSTANCE_TYPE
+from karpenter.api.meta import find_status_condition
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.cloud.kwok import Behaviour, NeverJoin
 from karpenter.controllers import steering
-from karpenter.core.state.view import condition
-from karpenter.kube.verbs import MergePatch
+from karpenter.kube.rest import MergePatch
 from tests.integration.world import in_world
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ async def test_a_restart_opens_what_nobody_remembers_having_closed(world: World)
 
     async def reason() -> bool:
         found = await world.client.get(NodeClaim, claim)
-        return condition(found.status.conditions, "DisruptionReason") is not None
+        return find_status_condition(found.status.conditions, "DisruptionReason") is not None
 
     await world.until(reason)
     await world.stop()

@@ -10,15 +10,15 @@ import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.labels import INSTANCE_TYPE
+from karpenter.api.meta import find_status_condition
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import PodTemplate
 from karpenter.base.ratelimiting import TokenBucket
 from karpenter.cloud.errors import LaunchRefused
 from karpenter.cloud.kwok import Fail
-from karpenter.core.state.view import condition
 from karpenter.kube.client import Client
-from karpenter.kube.verbs import MergePatch
+from karpenter.kube.rest import MergePatch
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.virtual import run_virtual
 from tests.integration.lagging import Lagging
@@ -40,7 +40,7 @@ async def complete(world: World, count: int) -> None:
     """Let time pass until so many claims are ready, and no other is there."""
 
     async def so() -> bool:
-        found = [condition(each.status.conditions, "Ready") for each in await world.claims()]
+        found = [find_status_condition(each.status.conditions, "Ready") for each in await world.claims()]
         return len(found) == count and all(each is not None and each.status == "True" for each in found)
 
     await world.until(so)
@@ -198,7 +198,7 @@ async def test_overlays_say_if_they_hold_and_change_what_is_bought(world: World)
 
     async def standing(name: str) -> tuple[str, str]:
         found = await world.client.get(NodeOverlay, name)
-        said = condition(found.status.conditions, "ValidationSucceeded")
+        said = find_status_condition(found.status.conditions, "ValidationSucceeded")
         return (said.status, said.reason) if said is not None else ("", "")
 
     async def refused() -> bool:
@@ -230,7 +230,7 @@ async def test_buffers_get_their_room_and_say_so(world: World) -> None:
 
     async def said(kind: str) -> tuple[str, str]:
         found = await world.client.get(CapacityBuffer, "spare", namespace="default")
-        held = condition(found.status.conditions, kind)
+        held = find_status_condition(found.status.conditions, kind)
         return (held.status, held.reason) if held is not None else ("", "")
 
     async def says(kind: str, status: str, reason: str) -> None:

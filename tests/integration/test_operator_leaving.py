@@ -9,13 +9,13 @@ import pytest
 
 from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.labels import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS
+from karpenter.api.meta import find_status_condition
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.cloud.kwok import Behaviour
-from karpenter.core.state.view import condition
-from karpenter.kube.verbs import MergePatch
+from karpenter.kube.rest import MergePatch
 from tests.integration.world import in_world
 
 if TYPE_CHECKING:
@@ -218,7 +218,9 @@ async def test_a_restart_in_the_middle_of_a_drain_goes_on(world: World) -> None:
     await world.client.delete(NodeClaim, claim.name)
     await asyncio.sleep(10)
     await world.stop()
-    found = condition((await world.client.get(NodeClaim, claim.name)).status.conditions, "Drained")
+    found = find_status_condition(
+        (await world.client.get(NodeClaim, claim.name)).status.conditions, "Drained"
+    )
     assert found is not None
     assert (found.status, found.reason) == ("Unknown", "Draining")
     await world.client.delete(PodDisruptionBudget, "inflate", namespace="default")

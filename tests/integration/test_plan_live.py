@@ -20,7 +20,7 @@ from karpenter.cli import main
 from karpenter.kube.client import Client
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
-from karpenter.kube.verbs import MergePatch
+from karpenter.kube.rest import MergePatch
 from karpenter_local import kubeconfig
 from karpenter_local.operator import install
 from tests.integration.serving import Running

@@ -21,11 +21,10 @@ from karpenter.api.workloads import Deployment
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider
 from karpenter.cloud.kwok.cloudprovider import ObjectClasses, ObjectNodes
-from karpenter.kube.target import untyped
-from karpenter.kube.verbs import MergePatch
-from karpenter.operator.cluster_objects import Objects
+from karpenter.kube.rest import MergePatch, untyped
 from karpenter.operator.operator import Operator, Parts
 from karpenter.operator.options import parse_settings
+from karpenter.operator.run import Objects
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.virtual import VirtualClock, run_virtual
 

@@ -25,7 +25,7 @@ from karpenter.cloud.aws.options import read_settings
 from karpenter.cloud.aws.sdk import AwsApi, AwsClients
 from karpenter.cloud.cloudprovider import CloudProvider, Machine
 from karpenter.cloud.offerings import OfferingName
-from karpenter.core.state.view import ClusterView
+from karpenter.core.state.cluster import ClusterView
 from karpenter_local.aws.account import Account, Shelf
 from karpenter_local.aws.estate import DISCOVERY, Estate
 from karpenter_local.aws.faults import LoseAnswer

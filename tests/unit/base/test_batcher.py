@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from karpenter.base.batcher import Batcher, Window
+from karpenter.base.batcher import Batcher, BatchWindow
 
 
 def later(batcher: Batcher[str], at: float, key: str) -> None:
@@ -15,7 +15,7 @@ def later(batcher: Batcher[str], at: float, key: str) -> None:
 @pytest.mark.parametrize(
     ("triggers", "expected", "closes"),
     [
-        pytest.param([], (), 1.0, id="no trigger within the patience gives an empty batch"),
+        pytest.param([], (), 1.0, id="no trigger within the timeout gives an empty batch"),
         pytest.param([(0.4, "a")], ("a",), 1.4, id="one trigger waits the idle time for company"),
         pytest.param([(0.0, "a"), (0.7, "b"), (1.4, "c")], ("a", "b", "c"), 2.4, id="new keys keep it open"),
         pytest.param([(0.0, "a"), (0.7, "a")], ("a",), 1.0, id="a key that is in already does not"),
@@ -41,8 +41,8 @@ async def test_window(triggers: list[tuple[float, str]], expected: tuple[str, ..
 
 
 async def test_a_batch_may_wait_for_its_first_key_for_ever() -> None:
-    """Without patience to lose, nothing wakes before a trigger comes."""
-    batcher = Batcher[str](Window(patience=None))
+    """Without timeout to lose, nothing wakes before a trigger comes."""
+    batcher = Batcher[str](BatchWindow(timeout=None))
     later(batcher, 86400.0, "a")
 
     assert await batcher.wait() == ("a",)
@@ -72,7 +72,7 @@ async def test_a_batch_starts_empty() -> None:
 
 async def test_a_cancelled_wait_keeps_its_keys() -> None:
     """Triggers survive a waiter that was cancelled."""
-    batcher = Batcher[str](Window(idle=1, longest=10))
+    batcher = Batcher[str](BatchWindow(idle=1, longest=10))
     batcher.trigger("a")
     waiter = asyncio.create_task(batcher.wait())
     await asyncio.sleep(0.5)
@@ -85,7 +85,7 @@ async def test_a_cancelled_wait_keeps_its_keys() -> None:
 
 async def test_the_window_is_a_setting() -> None:
     """Idle and longest come from the user's settings."""
-    batcher = Batcher[str](Window(idle=3, longest=4))
+    batcher = Batcher[str](BatchWindow(idle=3, longest=4))
     batcher.trigger("a")
     later(batcher, 2.0, "b")
 

@@ -9,8 +9,7 @@ import structlog
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from karpenter.base.queue import Backoff
-from karpenter.base.tasks import Supervisor
+from karpenter.base.queue import Backoff, Supervisor
 
 PLAIN = Backoff(first=1.0, cap=8.0)
 CHANCE = Random(0)  # noqa: S311  jitter is no secret

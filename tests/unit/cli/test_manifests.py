@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from karpenter.cli import main
-from karpenter.kube.target import untyped
+from karpenter.kube.rest import untyped
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.virtual import VirtualClock, run_virtual
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karpenter.controllers.perform import Performer
-from karpenter.core.state.cluster import Gone, Put, Store
-from karpenter.core.state.view import NodeClass
+from karpenter.core.state.cluster import Gone, NodeClass, Put, Store
 from tests.unit.core.lifecycle.objects import BORN
 from tests.unit.telemetry.clocks import NOON, HandClock
 

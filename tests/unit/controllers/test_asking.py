@@ -14,7 +14,7 @@ from karpenter.cloud.errors import CloudUnreachable, NodeClassNotReady
 from karpenter.controllers.controller import Inline, Threaded, answer
 from karpenter.controllers.informer import node_class
 from karpenter.controllers.interruption import Interruptions
-from karpenter.controllers.provider import Catalogs
+from karpenter.controllers.provider import PoolCatalogs
 from karpenter.core.model.catalog import Catalog
 from karpenter_local.testing.builders import instance_type
 from karpenter_local.virtual import VirtualClock, run_virtual
@@ -46,7 +46,7 @@ def test_the_same_answers_give_the_same_value() -> None:
     """Nothing is worked out anew while the cloud sells the same."""
 
     async def main() -> None:
-        found = Catalogs(Shop(SMALL))  # type: ignore[arg-type]
+        found = PoolCatalogs(Shop(SMALL))  # type: ignore[arg-type]
         first = await found.of([pool()])
         assert await found.of([pool()]) is first is found.latest
         assert [kind.name for kind in first.types_of("default")] == ["small"]
@@ -65,12 +65,12 @@ def test_a_pool_that_the_cloud_cannot_answer_for_may_buy_nothing(error: Exceptio
     """The others may; and once there is an answer, so may it."""
 
     async def main() -> None:
-        assert Catalogs(Shop(SMALL)).latest is None  # type: ignore[arg-type]
-        found = Catalogs(Shop(error, SMALL))  # type: ignore[arg-type]
+        assert PoolCatalogs(Shop(SMALL)).latest is None  # type: ignore[arg-type]
+        found = PoolCatalogs(Shop(error, SMALL))  # type: ignore[arg-type]
         assert (await found.of([pool()])).types_of("default") == ()
         assert len((await found.of([pool()])).types_of("default")) == 1
 
-        found = Catalogs(Shop(error, SMALL))  # type: ignore[arg-type]
+        found = PoolCatalogs(Shop(error, SMALL))  # type: ignore[arg-type]
         both = await found.of([pool(), pool(meta={"name": "other"})])
         assert (both.types_of("default"), len(both.types_of("other"))) == ((), 1)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from karpenter.base.queue import Backoff, WorkQueue
-from karpenter.base.tasks import Supervisor
+from karpenter.base.queue import Backoff, Supervisor, WorkQueue
 from karpenter.cloud.errors import CloudUnreachable, Throttled
 from karpenter.controllers.controller import Loop, NotYet
 from karpenter_local.virtual import run_virtual

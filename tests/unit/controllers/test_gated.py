@@ -21,7 +21,7 @@ from karpenter.controllers.health import NodeRepair
 from karpenter.controllers.nodeoverlay import ALL, OverlayKeeper
 from karpenter.controllers.static import UNSYNCED, StaticDeprovisioning, StaticProvisioning
 from karpenter.core.effects import CreateClaim
-from karpenter.core.provisioning.provisioner import Decision
+from karpenter.core.provisioning.provisioner import ProvisioningDecision
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request
 from tests.unit.controllers.shell import CLASS, Shell, wakes
@@ -206,7 +206,7 @@ def test_where_the_room_of_a_buffer_was_found() -> None:
         shell = Shell(buffer(2), TEMPLATE)
         found, queue, _ = keeper(shell)
         for fits in (True, True, False):
-            found.decided(Decision(buffers={"shop/spare": fits}))
+            found.decided(ProvisioningDecision(buffers={"shop/spare": fits}))
             if len(queue):
                 await found.reconcile(await queue.get())
                 queue.done("shop/spare")

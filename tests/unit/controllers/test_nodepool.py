@@ -10,7 +10,7 @@ import pytest
 from karpenter.api.labels import ALL_LABEL_RULES
 from karpenter.base.queue import WorkQueue
 from karpenter.controllers.nodepool import COUNTED_EVERY, UNSYNCED, Outcomes, PoolCounter, PoolKeeper
-from karpenter.core.effects import Amend, Outcome
+from karpenter.core.effects import Amend, RegistrationOutcome
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request
 from tests.unit.controllers.shell import CLASS, Shell, wakes
@@ -19,9 +19,9 @@ from tests.unit.core.lifecycle.objects import claim, complete, node, pool
 LOST = Unreachable("no", request=Request(method="PATCH", path="/"))
 
 
-def outcome(*, healthy: bool, uid: str = "pool-uid") -> Outcome:
+def outcome(*, healthy: bool, uid: str = "pool-uid") -> RegistrationOutcome:
     """Return news of a machine of the pool."""
-    return Outcome(pool="default", pool_uid=uid, healthy=healthy, because="it is so")
+    return RegistrationOutcome(pool="default", pool_uid=uid, healthy=healthy, because="it is so")
 
 
 def keeper(shell: Shell) -> tuple[PoolKeeper, Outcomes]:

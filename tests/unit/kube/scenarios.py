@@ -28,8 +28,16 @@ from karpenter.kube.informer import Event as Told
 from karpenter.kube.informer import Informer, Seen
 from karpenter.kube.leaderelection import Election, LockName
 from karpenter.kube.recorder import Occurrence, Recorder
-from karpenter.kube.target import target_of, untyped
-from karpenter.kube.verbs import JsonPatch, MergePatch, Preconditions, Selection, StrategicPatch, list_page
+from karpenter.kube.rest import (
+    JsonPatch,
+    MergePatch,
+    Preconditions,
+    Selection,
+    StrategicPatch,
+    list_page,
+    target_of,
+    untyped,
+)
 
 Scenario = Callable[[Client, Clock], Coroutine[Any, Any, None]]
 

@@ -21,9 +21,8 @@ from karpenter.kube.errors import (
     Unreachable,
     Unreadable,
 )
-from karpenter.kube.target import untyped
 from karpenter.kube.transport import Response
-from karpenter.kube.verbs import JsonPatch, MergePatch, Preconditions, Selection
+from karpenter.kube.rest import JsonPatch, MergePatch, Preconditions, Selection, untyped
 from karpenter_local.apiserver.inprocess import InProcess
 from tests.unit.kube.toy import Toy, answer, status
 

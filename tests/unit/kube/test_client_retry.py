@@ -2,22 +2,21 @@
 
 import pytest
 
-from karpenter.kube import verbs
+from karpenter.kube import rest
 from karpenter.kube.client import asked_wait, may_repeat
 from karpenter.kube.errors import KubeError, Unreachable, Unreadable, refusal
-from karpenter.kube.target import untyped
 from karpenter.kube.transport import Request
-from karpenter.kube.verbs import Apply, JsonPatch, MergePatch
+from karpenter.kube.rest import Apply, JsonPatch, MergePatch, untyped
 from tests.unit.kube.toy import status
 
 NODES = untyped("v1", "nodes", kind="Node", namespaced=False)
-GET = verbs.get(NODES, "n1")
-CREATE = verbs.create(NODES, {}, manager="me")
-MERGE = verbs.patch(NODES, "n1", MergePatch({}), manager="me")
-JSON = verbs.patch(NODES, "n1", JsonPatch([]), manager="me")
-APPLY = verbs.patch(NODES, "n1", Apply({}), manager="me")
-DELETE = verbs.delete(NODES, "n1")
-EVICT = verbs.evict("web-0", namespace="shop")
+GET = rest.get(NODES, "n1")
+CREATE = rest.create(NODES, {}, manager="me")
+MERGE = rest.patch(NODES, "n1", MergePatch({}), manager="me")
+JSON = rest.patch(NODES, "n1", JsonPatch([]), manager="me")
+APPLY = rest.patch(NODES, "n1", Apply({}), manager="me")
+DELETE = rest.delete(NODES, "n1")
+EVICT = rest.evict("web-0", namespace="shop")
 
 NEVER_SENT = Unreachable("connection refused", request=GET, sent=False)
 NO_ANSWER = Unreachable("connection reset", request=GET)

@@ -9,8 +9,8 @@ import pytest
 from karpenter.api.pod import Pod
 from karpenter.kube.client import Broken, Change, WatchEvent, read_events
 from karpenter.kube.errors import Gone, Unreadable
-from karpenter.kube.target import Identity, target_of
 from karpenter.kube.transport import Request
+from karpenter.kube.rest import Identity, target_of
 
 ASKED = Request(method="GET", path="/api/v1/pods")
 

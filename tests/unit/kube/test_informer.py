@@ -14,13 +14,12 @@ from karpenter.api.pod import Pod
 from karpenter.kube.client import Client
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.informer import Event, Informer, Seen
-from karpenter.kube.target import untyped
 from karpenter.kube.transport import Request, Response
-from karpenter.kube.verbs import Selection
+from karpenter.kube.rest import Selection, untyped
 from tests.unit.kube.toy import Toy, status
 
 if TYPE_CHECKING:
-    from karpenter.kube.target import Plain
+    from karpenter.kube.rest import Plain
 
 NODES = untyped("v1", "nodes", kind="Node", namespaced=False)
 

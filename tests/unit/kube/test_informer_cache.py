@@ -9,7 +9,7 @@ from structlog.typing import EventDict
 
 from karpenter.kube.client import Change
 from karpenter.kube.informer import Cache, Event, Removed, Seen, is_after
-from karpenter.kube.target import Plain, untyped
+from karpenter.kube.rest import Plain, untyped
 
 PODS = untyped("v1", "pods", kind="Pod", namespaced=True)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from karpenter.api.meta import ObjectMeta, OwnerReference
 from karpenter.api.pod import Container, Pod, PodSpec
 from karpenter.kube.informer import FAMILIES, Cache, share
-from karpenter.kube.target import target_of, untyped
+from karpenter.kube.rest import target_of, untyped
 
 
 class Leaf(msgspec.Struct, frozen=True):

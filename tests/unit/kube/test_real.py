@@ -13,8 +13,7 @@ from karpenter.base.clock import SystemClock
 from karpenter.kube.client import Client
 from karpenter.kube.errors import NotFound
 from karpenter.kube.http import Endpoint, Fixed, HttpTransport, Trust
-from karpenter.kube.target import untyped
-from karpenter.kube.verbs import Selection
+from karpenter.kube.rest import Selection, untyped
 from tests.contract.kubernetes.servers import real
 from tests.unit.kube.scenarios import CONFIGS, DEPLOYMENTS, SCENARIOS, title
 

@@ -10,7 +10,7 @@ from karpenter.api.meta import ObjectMeta
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.wire import InvalidObject
-from karpenter.kube.target import Identity, Target, Typed, identify, target_of, untyped
+from karpenter.kube.rest import Identity, Target, Typed, identify, target_of, untyped
 
 PODS = target_of(Pod)
 ANY = untyped("apps/v1", "deployments", kind="Deployment", namespaced=True)

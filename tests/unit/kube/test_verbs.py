@@ -8,10 +8,9 @@ import pytest
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
-from karpenter.kube import verbs
-from karpenter.kube.target import target_of, untyped
+from karpenter.kube import rest
 from karpenter.kube.transport import Request
-from karpenter.kube.verbs import Apply, MergePatch, Preconditions, Selection
+from karpenter.kube.rest import Apply, MergePatch, Preconditions, Selection, target_of, untyped
 
 PODS = target_of(Pod)
 NODES = target_of(Node)
@@ -22,22 +21,22 @@ CLAIMS = target_of(NodeClaim)
     ("request_", "method", "address"),
     [
         pytest.param(
-            verbs.get(PODS, "web-0", namespace="shop"),
+            rest.get(PODS, "web-0", namespace="shop"),
             "GET",
             "/api/v1/namespaces/shop/pods/web-0",
             id="one pod",
         ),
-        pytest.param(verbs.get(NODES, "n1"), "GET", "/api/v1/nodes/n1", id="one node"),
+        pytest.param(rest.get(NODES, "n1"), "GET", "/api/v1/nodes/n1", id="one node"),
         pytest.param(
-            verbs.get(CLAIMS, "c1", subresource="status"),
+            rest.get(CLAIMS, "c1", subresource="status"),
             "GET",
             "/apis/karpenter.sh/v1/nodeclaims/c1/status",
             id="a subresource of a custom resource",
         ),
-        pytest.param(verbs.get(NODES, "a/b c"), "GET", "/api/v1/nodes/a%2Fb%20c", id="odd names are quoted"),
-        pytest.param(verbs.list_page(PODS), "GET", "/api/v1/pods", id="all pods"),
+        pytest.param(rest.get(NODES, "a/b c"), "GET", "/api/v1/nodes/a%2Fb%20c", id="odd names are quoted"),
+        pytest.param(rest.list_page(PODS), "GET", "/api/v1/pods", id="all pods"),
         pytest.param(
-            verbs.list_page(
+            rest.list_page(
                 PODS, Selection(namespace="shop", labels="a=b", fields="spec.nodeName="), limit=5
             ),
             "GET",
@@ -45,68 +44,68 @@ CLAIMS = target_of(NodeClaim)
             id="some pods",
         ),
         pytest.param(
-            verbs.list_page(PODS, limit=5, after="token"),
+            rest.list_page(PODS, limit=5, after="token"),
             "GET",
             "/api/v1/pods?limit=5&continue=token",
             id="the next page",
         ),
         pytest.param(
-            verbs.watch(PODS, Selection(labels="a=b"), since="7", seconds=300),
+            rest.watch(PODS, Selection(labels="a=b"), since="7", seconds=300),
             "GET",
             "/api/v1/pods?labelSelector=a=b&watch=true&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=300",
             id="a watch with bookmarks",
         ),
         pytest.param(
-            verbs.create(PODS, {}, namespace="shop", manager="me"),
+            rest.create(PODS, {}, namespace="shop", manager="me"),
             "POST",
             "/api/v1/namespaces/shop/pods?fieldManager=me",
             id="a new pod",
         ),
         pytest.param(
-            verbs.create(NODES, {}, manager="me", dry_run=True),
+            rest.create(NODES, {}, manager="me", dry_run=True),
             "POST",
             "/api/v1/nodes?fieldManager=me&dryRun=All",
             id="a node that is only tried",
         ),
         pytest.param(
-            verbs.replace(NODES, {}, name="n1", manager="me"),
+            rest.replace(NODES, {}, name="n1", manager="me"),
             "PUT",
             "/api/v1/nodes/n1?fieldManager=me",
             id="a whole node",
         ),
         pytest.param(
-            verbs.patch(CLAIMS, "c1", MergePatch({}), subresource="status", manager="me"),
+            rest.patch(CLAIMS, "c1", MergePatch({}), subresource="status", manager="me"),
             "PATCH",
             "/apis/karpenter.sh/v1/nodeclaims/c1/status?fieldManager=me",
             id="part of a status",
         ),
         pytest.param(
-            verbs.patch(CLAIMS, "c1", Apply({}), manager="me"),
+            rest.patch(CLAIMS, "c1", Apply({}), manager="me"),
             "PATCH",
             "/apis/karpenter.sh/v1/nodeclaims/c1?fieldManager=me&force=true",
             id="applying by force",
         ),
         pytest.param(
-            verbs.patch(CLAIMS, "c1", Apply({}, force=False), manager="me"),
+            rest.patch(CLAIMS, "c1", Apply({}, force=False), manager="me"),
             "PATCH",
             "/apis/karpenter.sh/v1/nodeclaims/c1?fieldManager=me&force=false",
             id="applying with conflicts",
         ),
-        pytest.param(verbs.delete(NODES, "n1"), "DELETE", "/api/v1/nodes/n1", id="deleting"),
+        pytest.param(rest.delete(NODES, "n1"), "DELETE", "/api/v1/nodes/n1", id="deleting"),
         pytest.param(
-            verbs.delete(NODES, "n1", dry_run=True),
+            rest.delete(NODES, "n1", dry_run=True),
             "DELETE",
             "/api/v1/nodes/n1?dryRun=All",
             id="trying to delete",
         ),
         pytest.param(
-            verbs.evict("web-0", namespace="shop"),
+            rest.evict("web-0", namespace="shop"),
             "POST",
             "/api/v1/namespaces/shop/pods/web-0/eviction",
             id="evicting",
         ),
         pytest.param(
-            verbs.bind("web-0", namespace="shop", node="n1"),
+            rest.bind("web-0", namespace="shop", node="n1"),
             "POST",
             "/api/v1/namespaces/shop/pods/web-0/binding",
             id="binding",
@@ -124,17 +123,17 @@ def test_address(request_: Request, method: str, address: str) -> None:
     ("request_", "body"),
     [
         pytest.param(
-            verbs.create(NODES, {"metadata": {"name": "n1"}}, manager="me"),
+            rest.create(NODES, {"metadata": {"name": "n1"}}, manager="me"),
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}},
             id="an object says its kind",
         ),
         pytest.param(
-            verbs.delete(NODES, "n1"),
+            rest.delete(NODES, "n1"),
             {"apiVersion": "v1", "kind": "DeleteOptions"},
             id="a delete without conditions",
         ),
         pytest.param(
-            verbs.delete(
+            rest.delete(
                 NODES, "n1", only_if=Preconditions(uid="u", version="7"), propagation="Foreground", grace=0
             ),
             {
@@ -147,7 +146,7 @@ def test_address(request_: Request, method: str, address: str) -> None:
             id="a delete with all of them",
         ),
         pytest.param(
-            verbs.evict("web-0", namespace="shop"),
+            rest.evict("web-0", namespace="shop"),
             {
                 "apiVersion": "policy/v1",
                 "kind": "Eviction",
@@ -156,7 +155,7 @@ def test_address(request_: Request, method: str, address: str) -> None:
             id="an eviction",
         ),
         pytest.param(
-            verbs.evict("web-0", namespace="shop", only_if=Preconditions(uid="u"), grace=30),
+            rest.evict("web-0", namespace="shop", only_if=Preconditions(uid="u"), grace=30),
             {
                 "apiVersion": "policy/v1",
                 "kind": "Eviction",
@@ -166,7 +165,7 @@ def test_address(request_: Request, method: str, address: str) -> None:
             id="an eviction of that very pod",
         ),
         pytest.param(
-            verbs.bind("web-0", namespace="shop", node="n1", uid="u"),
+            rest.bind("web-0", namespace="shop", node="n1", uid="u"),
             {
                 "apiVersion": "v1",
                 "kind": "Binding",
@@ -184,21 +183,21 @@ def test_body(request_: Request, body: dict[str, Any]) -> None:
 
 def test_every_body_says_what_it_is() -> None:
     """Servers tell patches apart by their content type alone."""
-    applied = verbs.patch(NODES, "n1", Apply({}), manager="me")
+    applied = rest.patch(NODES, "n1", Apply({}), manager="me")
 
     assert applied.header("content-type") == "application/apply-patch+yaml"
-    assert verbs.delete(NODES, "n1").header("content-type") == "application/json"
-    assert verbs.get(NODES, "n1").header("accept") == "application/json"
+    assert rest.delete(NODES, "n1").header("content-type") == "application/json"
+    assert rest.get(NODES, "n1").header("accept") == "application/json"
 
 
 def test_an_object_of_a_namespace_needs_one() -> None:
     """Asking for one pod of all namespaces is a mistake, found before it is sent."""
     with pytest.raises(ValueError, match="Pod web-0 needs a namespace"):
-        verbs.get(PODS, "web-0")
+        rest.get(PODS, "web-0")
 
 
 def test_a_cluster_object_ignores_a_namespace() -> None:
     """An untyped kind of the whole cluster has no namespace in its path."""
     zones = untyped("example.com/v1", "zones", kind="Zone", namespaced=False)
 
-    assert verbs.get(zones, "a", namespace="shop").path == "/apis/example.com/v1/zones/a"
+    assert rest.get(zones, "a", namespace="shop").path == "/apis/example.com/v1/zones/a"

@@ -14,7 +14,7 @@ from karpenter.api.cluster import Lease
 from karpenter.base.clock import SystemClock
 from karpenter.kube.errors import NotConfigured
 from karpenter.kube.leaderelection import LeadershipLost
-from karpenter.kube.verbs import MergePatch
+from karpenter.kube.rest import MergePatch
 from karpenter.operator.options import SettingError, parse_settings
 from karpenter.operator.run import Process, Which, resident, run
 from karpenter_local.apiserver.inprocess import InProcess

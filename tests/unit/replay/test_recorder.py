@@ -17,8 +17,7 @@ from karpenter.core.effects import Announce
 from karpenter.core.model.catalog import EMPTY
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
-from karpenter.core.state.cluster import Gone, Put, Store
-from karpenter.core.state.view import NodeClass
+from karpenter.core.state.cluster import Gone, NodeClass, Put, Store
 from karpenter.operator.operator import flight_recorder
 from karpenter.operator.options import SettingError, parse_settings
 from karpenter.replay import recorder as recording
@@ -44,7 +43,13 @@ def recorder(path: Path, store: Store) -> FlightRecorder:
 def question(store: Store, **rules: Any) -> partial[DisruptionDecision]:
     """Return the question what may go from a cluster."""
     return partial(
-        propose, store.view(), EMPTY, now=NOON, options=Options(), policy=SchedulingPolicy(), rules=DisruptionSettings(**rules)
+        propose,
+        store.view(),
+        EMPTY,
+        now=NOON,
+        options=Options(),
+        policy=SchedulingPolicy(),
+        rules=DisruptionSettings(**rules),
     )
 
 

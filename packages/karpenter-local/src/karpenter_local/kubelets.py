@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from karpenter.base.clock import Clock, SystemClock
-from karpenter.base.tasks import Supervisor
+from karpenter.base.queue import Supervisor
 from karpenter.kube.client import Client
 from karpenter.kube.recorder import Recorder
 from karpenter_local.controllers.informers import Informers

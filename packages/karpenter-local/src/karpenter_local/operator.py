@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.kube.errors import AlreadyExists
-from karpenter.kube.target import untyped
+from karpenter.kube.rest import untyped
 from karpenter.operator.options import parse_settings
 from karpenter.operator.run import Process, Which
 from karpenter_local.serving import Beside

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from karpenter.api.ec2nodeclass import BlockDevice, BlockDeviceMapping, NetworkInterface
-from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo, Traits
+from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits
 from karpenter.cloud.aws.kubelet.expressions import KubeletSubset
 from karpenter.cloud.catalogs.ec2.data import load_data
 

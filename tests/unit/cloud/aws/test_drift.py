@@ -15,7 +15,7 @@ from karpenter.cloud.aws.drift import (
     placement_drift,
     reservation_drift,
 )
-from karpenter.cloud.aws.instance.instance import Instance, instance_id
+from karpenter.cloud.aws.instance.types import Instance, instance_id
 from karpenter.cloud.aws.labels import CLASS_HASH, CLASS_HASH_VERSION, PLACEMENT_GROUP
 from karpenter.cloud.aws.nodeclass.hash import class_hash
 from karpenter.cloud.aws.placementgroup import PlacementGroup

@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.labels import NODEPOOL, ZONE
 from karpenter.controllers.metrics.pod import PodGauges, PodWaits
-from karpenter.core.provisioning.provisioner import Decision
+from karpenter.core.provisioning.provisioner import ProvisioningDecision
 from karpenter.core.state.cluster import Gone, Put
 from karpenter.telemetry.metrics import Histogram, Summary
 from karpenter.telemetry.metrics import pods as declared
@@ -117,9 +117,9 @@ def test_a_pod_from_its_first_sight_to_its_start() -> None:
     found = Waiting()
     found.sees(pending(), asked=True)
     found.clock.seconds = 2.0
-    found.waits.decided(Decision(places={KEY: "default"}))
+    found.waits.decided(ProvisioningDecision(places={KEY: "default"}))
     found.clock.seconds = 3.0
-    found.waits.decided(Decision(places={KEY: "default"}))
+    found.waits.decided(ProvisioningDecision(places={KEY: "default"}))
     found.sees(bound(30))
     found.sees(bound(31))
     found.sees(running(40))
@@ -144,7 +144,7 @@ def test_waits_are_shown_as_they_grow() -> None:
     assert found.rows(declared.UNDECIDED_TIME, "name") == {("pod-1",): 5.0}
     assert found.rows(declared.PROVISIONING_UNBOUND_TIME) == {}
 
-    found.waits.decided(Decision(places={KEY: "default"}))
+    found.waits.decided(ProvisioningDecision(places={KEY: "default"}))
     found.clock.seconds = 7.0
     assert found.rows(declared.UNDECIDED_TIME) == {}
     assert found.rows(declared.PROVISIONING_UNBOUND_TIME, "name") == {("pod-1",): 2.0}
@@ -180,7 +180,7 @@ def test_pods_that_nothing_was_decided_about() -> None:
     found.store.apply(Put(node()))
     found.sees(pending())
     found.sees(bound(1))
-    found.waits.decided(Decision(places={KEY: "default"}))
+    found.waits.decided(ProvisioningDecision(places={KEY: "default"}))
     found.sees(running(2))
 
     assert found.observed() == {"bound": (1, 11.0), "startup": (1, 12.0)}
@@ -190,7 +190,7 @@ def test_pods_that_we_first_see_running() -> None:
     """What was over before we came is not observed."""
     found = Waiting()
     found.sees(running(1))
-    found.waits.decided(Decision(places={KEY: "default"}))
+    found.waits.decided(ProvisioningDecision(places={KEY: "default"}))
 
     assert found.observed() == {}
 
@@ -199,11 +199,11 @@ def test_a_refusal_takes_the_place_back() -> None:
     """A pod that has a place, and then none, counts from the next time that it has one."""
     found = Waiting()
     found.sees(pending(), asked=True)
-    found.waits.decided(Decision(places={KEY: "default"}))
-    found.waits.decided(Decision(refused=frozenset({KEY})))
+    found.waits.decided(ProvisioningDecision(places={KEY: "default"}))
+    found.waits.decided(ProvisioningDecision(refused=frozenset({KEY})))
     assert found.rows(declared.PROVISIONING_UNBOUND_TIME) == {}
     found.clock.seconds = 9.0
-    found.waits.decided(Decision(places={KEY: "default"}))
+    found.waits.decided(ProvisioningDecision(places={KEY: "default"}))
     found.clock.seconds = 10.0
 
     assert found.rows(declared.PROVISIONING_UNBOUND_TIME, "name") == {("pod-1",): 1.0}
@@ -213,8 +213,8 @@ def test_pools_whose_machines_do_not_become_nodes() -> None:
     """A place in a pool that is not healthy does not start the clock; one on a node of nobody's does."""
     found = Waiting(healthy=False)
     found.sees(pending())
-    found.waits.decided(Decision(places={KEY: "default"}))
+    found.waits.decided(ProvisioningDecision(places={KEY: "default"}))
     assert found.rows(declared.PROVISIONING_UNBOUND_TIME) == {}
 
-    found.waits.decided(Decision(places={KEY: ""}))
+    found.waits.decided(ProvisioningDecision(places={KEY: ""}))
     assert len(found.rows(declared.PROVISIONING_UNBOUND_TIME)) == 1

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from karpenter.base.queue import Backoff
-from karpenter.base.tasks import Supervisor
+from karpenter.base.queue import Backoff, Supervisor
 from karpenter.cloud.errors import CloudUnreachable, Throttled
 from karpenter.controllers.controller import Loop, NotYet, patrol
 from karpenter.controllers.metrics.runtime import note_requests

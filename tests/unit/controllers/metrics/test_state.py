@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from karpenter.controllers.metrics.state import StateGauges
+from karpenter.controllers.metrics.runtime import StateGauges
 from karpenter.controllers.provisioner import Search
 from karpenter.core.state.cluster import Put
 from karpenter.telemetry.metrics import scheduler as declared

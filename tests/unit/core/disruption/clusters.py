@@ -36,13 +36,13 @@ from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
-from karpenter.core.state.view import view_of
+from karpenter.core.state.cluster import view_of
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.api.wire import ResourceList
     from karpenter.core.disruption.command import DisruptionDecision
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=2)

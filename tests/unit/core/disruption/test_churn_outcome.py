@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.pod import Pod
     from karpenter.core.disruption.churn import ExpectedOutcome
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 MINUTE = timedelta(minutes=1)
 MOMENT = timedelta(seconds=1)

@@ -11,7 +11,7 @@ import pytest
 from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL
 from karpenter.core.disruption.deprovisioning import lifetime_left, scale_down
 from karpenter.core.effects import Count, DeleteObject
-from karpenter.core.state.view import view_of
+from karpenter.core.state.cluster import view_of
 from tests.unit.core.lifecycle.objects import BORN, NOW, at, claim, complete, node, pod, pool
 
 if TYPE_CHECKING:

@@ -11,21 +11,21 @@ from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import UNDERUTILIZED, Command, KeptNode
 from karpenter.core.disruption.events import is_lasting, kept_events
 from karpenter.core.disruption.queue import (
-    taint_disrupted,
     count_disrupted,
+    delete_candidates,
     describe,
     is_tainted,
-    untaint,
-    time_limit,
     progress,
-    delete_candidates,
+    taint_disrupted,
     tainted_without_command,
+    time_limit,
+    untaint,
 )
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject
 from karpenter.core.model.catalog import Catalog
+from karpenter.core.state.cluster import view_of
 from karpenter.core.state.pdb import Guards
 from karpenter.core.state.statenode import StateNode, state_nodes
-from karpenter.core.state.view import view_of
 from tests.unit.core.disruption.clusters import MARKET, machine, pool
 from tests.unit.core.disruption.clusters import NOW as THEN
 from tests.unit.core.lifecycle.objects import NOW, complete, launched, node

@@ -21,7 +21,7 @@ from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.simulate import RunningPods, Simulator
 from karpenter.core.disruption.sweep import FreeResources, least_requests
 from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble
-from karpenter.core.scheduling.problem import ExistingNode, BoundPod, Options
+from karpenter.core.scheduling.problem import BoundPod, ExistingNode, Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.pdb import Guards
 from karpenter.core.state.statenode import state_nodes
@@ -30,7 +30,7 @@ from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, machine, p
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.api.pod import Pod
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 APPS = ("red", "green", "blue")
 

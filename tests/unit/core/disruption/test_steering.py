@@ -9,7 +9,7 @@ import msgspec
 from karpenter.api.labels import DELETION_COST_SET, DO_NOT_DISRUPT, EMPTYING, POD_DELETION_COST
 from karpenter.api.node import Node, Taint
 from karpenter.core.disruption import steering
-from karpenter.core.disruption.steering import unsteer, steer
+from karpenter.core.disruption.steering import steer, unsteer
 from tests.unit.core.disruption.clusters import NOW, cluster, machine, pod, pool
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.pod import Pod
     from karpenter.core.effects import Amend
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 SOFT = {"key": EMPTYING, "effect": "PreferNoSchedule"}
 OURS = {POD_DELETION_COST: "-8", DELETION_COST_SET: "-8"}

@@ -18,14 +18,21 @@ from karpenter.api.workloads import (
     RollingUpdate,
     UpdateStrategy,
 )
-from karpenter.core.disruption.surge import PATIENCE, RESTARTED, adds_first, deployment_of, surge_step, surging_pods
+from karpenter.core.disruption.surge import (
+    PATIENCE,
+    RESTARTED,
+    adds_first,
+    deployment_of,
+    surge_step,
+    surging_pods,
+)
 from karpenter.core.effects import Amend
 from karpenter.core.state.pdb import Guards
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 MOMENT = timedelta(seconds=1)
 

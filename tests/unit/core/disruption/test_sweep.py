@@ -16,7 +16,7 @@ from tests.unit.core.disruption.clusters import cluster, decided, held, kind, ma
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 
 def _spaced(name: str, node: str, app: str, *, key: str, cpu: str = "1", **spec: Any) -> Pod:

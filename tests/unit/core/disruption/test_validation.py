@@ -10,17 +10,17 @@ from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED, Command
 from karpenter.core.disruption.disrupt import DisruptionSettings, propose
-from karpenter.core.disruption.validation import ValidCommand, InvalidCommand, confirm, reconfirm
+from karpenter.core.disruption.validation import InvalidCommand, ValidCommand, confirm, reconfirm
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
-from karpenter.core.state.view import view_of
+from karpenter.core.state.cluster import view_of
 from tests.unit.core.disruption.clusters import MARKET, NOW, kind, machine, pod, pool
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.core.disruption.validation import Second
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 OPTIONS, POLICY = Options(), SchedulingPolicy()
 

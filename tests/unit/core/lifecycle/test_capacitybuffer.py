@@ -12,7 +12,7 @@ from karpenter.api.wire import convert
 from karpenter.api.workloads import Deployment
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle.capacitybuffer import PERIOD, tend
-from karpenter.core.state.view import view_of
+from karpenter.core.state.cluster import view_of
 from tests.unit.core.lifecycle.objects import BORN, NOW, at, told
 
 POD = {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}}]}}

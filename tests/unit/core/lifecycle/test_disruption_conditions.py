@@ -17,7 +17,6 @@ from karpenter.core.lifecycle.disruption_conditions import (
     drifted_since,
     expires_at,
     is_consolidatable,
-    is_expired,
     is_quiet,
     quiet_until,
 )
@@ -47,14 +46,6 @@ def claim(**more: Any) -> NodeClaim:
 def test_expires_at(expires: str, expected: object) -> None:
     """A claim expires its lifetime after its creation."""
     assert expires_at(claim(expires=expires)) == expected
-
-
-def test_is_expired() -> None:
-    """A claim is too old from its expiry on."""
-    old = claim(expires="48h")
-
-    assert is_expired(old, NOW)
-    assert not is_expired(old, NOW - timedelta(seconds=1))
 
 
 @pytest.mark.parametrize(

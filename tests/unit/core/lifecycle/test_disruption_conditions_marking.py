@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.labels import NODEPOOL_HASH_VERSION, LabelRules
-from karpenter.core.effects import Amend, Outcome, Step
+from karpenter.core.effects import Amend, RegistrationOutcome, Step
 from karpenter.core.lifecycle.disruption_conditions import mark
 from karpenter.core.lifecycle.lifecycle import step
 from karpenter.core.lifecycle.nodepool import tend
@@ -102,12 +102,12 @@ def test_drift_is_worked_out_anew() -> None:
     assert "Drifted" not in statuses(mark(unlaunched, pool(), NOTHING_SOLD, NOW, provider_drift="ImageDrift"))
 
 
-def outcome(*, healthy: bool, **parts: Any) -> Outcome:
+def outcome(*, healthy: bool, **parts: Any) -> RegistrationOutcome:
     """Return what became of a machine."""
-    return Outcome(pool="default", pool_uid="pool-uid", healthy=healthy, because="it did", **parts)
+    return RegistrationOutcome(pool="default", pool_uid="pool-uid", healthy=healthy, because="it did", **parts)
 
 
-def condition_after(history: History, what: Outcome, **held: str) -> tuple[str, str] | None:
+def condition_after(history: History, what: RegistrationOutcome, **held: str) -> tuple[str, str] | None:
     """Return what the pool says after an outcome, if it says something new."""
     _, effects = noted(pool(**dict[str, Any](held)), history, what, NOW)
     (write,) = effects

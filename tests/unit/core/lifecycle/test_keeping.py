@@ -11,13 +11,13 @@ import pytest
 from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION, LabelRules
 from karpenter.api.meta import Condition
 from karpenter.cloud.cloudprovider import Machine
-from karpenter.core.effects import Amend, Outcome
+from karpenter.core.effects import Amend, RegistrationOutcome
 from karpenter.core.lifecycle.disruption_conditions import mark
 from karpenter.core.lifecycle.garbagecollection import without_claim
 from karpenter.core.lifecycle.launch import Failure, not_launched
 from karpenter.core.lifecycle.nodepool import counted, tend
 from karpenter.core.lifecycle.registrationhealth import NO_HISTORY, History, noted, recalled
-from karpenter.core.state.view import NodeClass
+from karpenter.core.state.cluster import NodeClass
 from tests.unit.core.disruption.clusters import MARKET, NOW, pool
 from tests.unit.core.lifecycle.test_leaving import pair, with_condition
 
@@ -118,7 +118,7 @@ def test_health_is_recalled_after_a_restart() -> None:
     """What a pool's condition says is where its history begins again."""
     bad = Condition(type="NodeRegistrationHealthy", status="False")
     found = msgspec.structs.replace(pool(), status=msgspec.structs.replace(pool().status, conditions=(bad,)))
-    failure = Outcome(
+    failure = RegistrationOutcome(
         pool="default", pool_uid="", healthy=False, reason="", message="", because="it never came"
     )
 

@@ -27,9 +27,9 @@ from karpenter.api.storage import (
     VolumeAttachmentSpec,
 )
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Terminate
+from karpenter.core.lifecycle.conditions import grace_of, termination_mode
 from karpenter.core.lifecycle.expiration import expire
 from karpenter.core.lifecycle.interruption import interrupted
-from karpenter.core.lifecycle.metrics import grace_of, termination_mode
 from karpenter.core.lifecycle.termination import (
     BadDeadline,
     Leaving,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api import labels
-from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Launch, Outcome, Step
+from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Launch, RegistrationOutcome, Step
 from karpenter.core.lifecycle.lifecycle import step
 from karpenter.core.lifecycle.liveness import Patience
 from tests.unit.core.lifecycle.objects import BORN, ID, NOW, claim, complete, launched, node, told
@@ -50,7 +50,7 @@ def test_a_launch_that_takes_too_long_is_given_up() -> None:
     found = claim(Launched="Unknown")
     outcome, deleted, counted = step(found, (), BORN + timedelta(minutes=5)).effects
 
-    assert isinstance(outcome, Outcome)
+    assert isinstance(outcome, RegistrationOutcome)
     assert (outcome.healthy, outcome.reason, outcome.pool_uid) == (False, "Because", "pool-uid")
     assert isinstance(deleted, DeleteObject)
     assert isinstance(counted, Count)
@@ -61,7 +61,7 @@ def test_a_machine_that_does_not_join_is_given_up() -> None:
     """After fifteen minutes without a node the claim goes."""
     effects = step(launched(), (), BORN + timedelta(minutes=15)).effects
 
-    assert [type(each) for each in effects] == [Outcome, DeleteObject, Count]
+    assert [type(each) for each in effects] == [RegistrationOutcome, DeleteObject, Count]
     counted = effects[-1]
     assert isinstance(counted, Count)
     assert counted.labels["reason"] == "registration_timeout"
@@ -123,7 +123,7 @@ def test_registration_makes_a_node_what_its_claim_promises() -> None:
     assert metadata["ownerReferences"][0]["uid"] == "claim-1-uid"
     assert told(conditions_of(due), "Registered") == ("True", "Registered")
     assert amended(due).status["nodeName"] == "node-1"
-    assert [type(each) for each in due.effects] == [Amend, Amend, Count, Outcome]
+    assert [type(each) for each in due.effects] == [Amend, Amend, Count, RegistrationOutcome]
 
 
 def test_a_node_that_came_up_open_is_told_of() -> None:

@@ -13,7 +13,7 @@ from karpenter.core.effects import Amend
 from karpenter.core.lifecycle.conditions import render
 from karpenter.core.lifecycle.nodeoverlay import judge
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.state.view import view_of
+from karpenter.core.state.cluster import view_of
 from karpenter_local.testing.builders import RESERVATION, instance_type
 from tests.unit.core.lifecycle.objects import BORN, NOW, at, pool, told
 

@@ -10,8 +10,8 @@ import pytest
 
 from karpenter.api.labels import BUFFER_FAKE_POD, INITIALIZED, NODEPOOL, REGISTERED
 from karpenter.core.provisioning.nominations import BINDING_GRACE, Nomination, is_coming, keep_nominations
+from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import state_nodes
-from karpenter.core.state.view import view_of
 from tests.unit.core.lifecycle.objects import BORN, NOW, at, complete, launched, node, pod
 from tests.unit.core.provisioning.test_provisioner_demand import waiting
 
@@ -31,7 +31,9 @@ def two() -> list[Any]:
     return [msgspec.structs.replace(pod(f"web-{n}", spec={"nodeName": "", **ASKS})) for n in range(2)]
 
 
-def kept(*objects: Any, promise: Nomination = PROMISE, now: Any = NOW, marked: bool = False) -> NominatedCluster:
+def kept(
+    *objects: Any, promise: Nomination = PROMISE, now: Any = NOW, marked: bool = False
+) -> NominatedCluster:
     """Return what is kept of the promise to two pods."""
     pods = two()
     view = view_of([*objects, *pods])
@@ -64,7 +66,9 @@ def test_pods_are_counted_where_they_will_be() -> None:
             [complete(status=ROOM), THERE, pod("came", spec=ASKS)], {}, id="another pod took the place"
         ),
         pytest.param(
-            [complete(status=ROOM), THERE], {"now": NOW + BINDING_GRACE}, id="the machine has been complete for long"
+            [complete(status=ROOM), THERE],
+            {"now": NOW + BINDING_GRACE},
+            id="the machine has been complete for long",
         ),
     ],
 )

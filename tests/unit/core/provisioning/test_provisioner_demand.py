@@ -10,9 +10,9 @@ from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.labels import NODEPOOL
 from karpenter.api.pod import PodTemplate
 from karpenter.api.wire import convert
-from karpenter.core.provisioning.provisioner import pods_to_schedule, is_provisionable, wants_no_pool
+from karpenter.core.provisioning.provisioner import is_provisionable, pods_to_schedule, wants_no_pool
 from karpenter.core.scheduling.build.build import SchedulingPolicy
-from karpenter.core.state.view import view_of
+from karpenter.core.state.cluster import view_of
 from tests.unit.core.lifecycle.objects import NOW, complete, node, pod
 
 if TYPE_CHECKING:

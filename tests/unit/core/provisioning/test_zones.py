@@ -11,7 +11,7 @@ from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim
 from karpenter.api.wire import convert
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.provisioning.zones import FLEXIBLE, NONE, pods_by_zone
-from karpenter.core.state.view import view_of
+from karpenter.core.state.cluster import view_of
 from karpenter_local.testing.builders import instance_type
 from tests.unit.core.lifecycle.objects import node, pod
 

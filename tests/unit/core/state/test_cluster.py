@@ -12,9 +12,8 @@ from karpenter.api.cluster import Event as ClusterEvent
 from karpenter.api.cluster import Namespace
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.wire import convert
-from karpenter.core.state.cluster import Gone, Put, Store
+from karpenter.core.state.cluster import ClusterView, Gone, NodeClass, Put, Store
 from karpenter.core.state.statenode import state_nodes
-from karpenter.core.state.view import ClusterView, NodeClass
 from tests.unit.core.lifecycle.objects import ID, NOW, claim, complete, launched, node, pod, pool
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
+from karpenter.core.state.cluster import view_of
 from karpenter.core.state.pdb import Guards
-from karpenter.core.state.view import view_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EVERY = {"matchLabels": {"app": "web"}}

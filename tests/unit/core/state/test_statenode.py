@@ -11,8 +11,8 @@ from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
+from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import StateNode, remember, state_nodes
-from karpenter.core.state.view import view_of
 
 REF = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}

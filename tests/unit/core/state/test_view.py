@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 
 from karpenter.api.cluster import Lease
-from karpenter.api.meta import Condition, ObjectMeta
+from karpenter.api.meta import (
+    Condition,
+    ObjectMeta,
+    find_status_condition,
+    is_status_condition_true,
+    status_condition_since,
+)
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
-from karpenter.core.state.view import NodeClass, condition, is_true, machinery, since, view_of
+from karpenter.core.state.cluster import NodeClass, machinery, view_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 READY = Condition(type="Ready", status="True", last_transition_time=NOON)
@@ -78,7 +84,11 @@ def test_conditions(kind: str, found: Condition | None, holds: bool, when: datet
     """A condition can be found, asked, and dated."""
     conditions = (READY, DRIFTED)
 
-    assert (condition(conditions, kind), is_true(conditions, kind), since(conditions, kind)) == (
+    assert (
+        find_status_condition(conditions, kind),
+        is_status_condition_true(conditions, kind),
+        status_condition_since(conditions, kind),
+    ) == (
         found,
         holds,
         when,

@@ -12,7 +12,7 @@ from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, Stora
 from karpenter.api.wire import convert
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.state.view import view_of
+from karpenter.core.state.cluster import view_of
 from karpenter.core.state.volumeusage import VolumeProblem, attached, reach
 
 if TYPE_CHECKING:

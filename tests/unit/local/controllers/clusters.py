@@ -8,8 +8,7 @@ from typing import Any
 from karpenter.api.cluster import Event
 from karpenter.api.pod import Pod
 from karpenter.kube.errors import NotFound
-from karpenter.kube.target import Plain
-from karpenter.kube.verbs import MergePatch, Selection
+from karpenter.kube.rest import MergePatch, Plain, Selection
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.virtual import VirtualClock
 

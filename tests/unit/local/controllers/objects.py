@@ -5,7 +5,7 @@ from typing import Any
 
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
-from karpenter.kube.target import Plain
+from karpenter.kube.rest import Plain
 
 NOW = datetime(2025, 1, 1, 12, 0, tzinfo=UTC)
 

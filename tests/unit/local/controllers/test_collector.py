@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.kube.target import Plain, untyped
+from karpenter.kube.rest import Plain, untyped
 from tests.unit.local.controllers.clusters import Small, small_cluster
 
 CONFIG_MAPS = untyped("v1", "configmaps", kind="ConfigMap", namespaced=True)

@@ -7,7 +7,7 @@ import pytest
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
-from karpenter.kube.target import Plain
+from karpenter.kube.rest import Plain
 from karpenter_local.controllers.daemon_plan import (
     Daemon,
     Fit,

@@ -10,7 +10,7 @@ from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolumeClaim
-from karpenter.kube.verbs import MergePatch
+from karpenter.kube.rest import MergePatch
 from karpenter_local.controllers import templates
 from karpenter_local.controllers.informers import (
     CRON_JOBS,
@@ -25,7 +25,7 @@ from karpenter_local.controllers.informers import (
 from tests.unit.local.controllers.clusters import Small, small_cluster, template, workload
 
 if TYPE_CHECKING:
-    from karpenter.kube.target import Plain
+    from karpenter.kube.rest import Plain
 
 
 @pytest.fixture

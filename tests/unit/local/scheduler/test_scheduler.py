@@ -10,8 +10,7 @@ from karpenter.api.cluster import Event, Namespace, Service
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.storage import CSINode, PersistentVolumeClaim, StorageClass
-from karpenter.kube.target import untyped
-from karpenter.kube.verbs import MergePatch
+from karpenter.kube.rest import MergePatch, untyped
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.scheduler.follow import helped_by
 from karpenter_local.scheduler.place import Placed

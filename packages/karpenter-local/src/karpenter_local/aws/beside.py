@@ -13,11 +13,9 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import msgspec
 import yaml
 
 from karpenter.base.clock import SystemClock
-from karpenter.kube.transport import Request
 from karpenter_local.aws.room import MachineRoom, Pace, Reach
 from karpenter_local.aws.server import EmbeddedAws
 from karpenter_local.aws.site import Site
@@ -25,7 +23,6 @@ from karpenter_local.aws.site import Site
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from karpenter.kube.client import Client
     from karpenter_local.aws.location import Location
     from karpenter_local.serving import Standing
 
@@ -37,7 +34,7 @@ BRISK = Pace(pending=1.0, boot=4.0, shutdown=2.0)
 @asynccontextmanager
 async def aws_beside(standing: Standing, location: Location) -> AsyncIterator[Site]:
     """Run an AWS for a cluster for as long as the context lasts."""
-    version = await server_version(standing.client)
+    version = await standing.client.server_version()
     with EmbeddedAws() as server:
         site = await asyncio.to_thread(
             Site,
@@ -70,19 +67,7 @@ async def aws_beside(standing: Standing, location: Location) -> AsyncIterator[Si
             site.close()
 
 
-async def server_version(client: Client) -> str:
-    """Return the version of an API server, such as ``1.33``."""
-    answer = await client.send(Request(method="GET", path="/version"))
-    told = msgspec.json.decode(answer.body, type=_Version)
-    return f"{told.major}.{told.minor.rstrip('+')}"
-
-
 def authority_of(kubeconfig: str) -> str:
     """Return what a kubeconfig trusts its server by, in base64."""
     found = yaml.safe_load(kubeconfig)["clusters"][0]["cluster"]["certificate-authority-data"]
     return str(found)
-
-
-class _Version(msgspec.Struct):
-    major: str
-    minor: str

@@ -26,7 +26,7 @@ from karpenter.api.node import Node
 from karpenter.api.wire import to_plain
 from karpenter.cloud.catalogs.ec2.instancetypes import VM_OVERHEAD
 from karpenter.kube.errors import AlreadyExists, KubeError, NotFound
-from karpenter.kube.verbs import MergePatch
+from karpenter.kube.rest import MergePatch
 from karpenter_local.aws.boot.images import read_user_data, system_of
 from karpenter_local.aws.boot.node import cloud_labels, node_of
 from karpenter_local.aws.boot.told import CannotJoin

@@ -20,7 +20,7 @@ from karpenter_local.controllers.loop import wake
 from karpenter_local.controllers.writer import Writer
 
 if TYPE_CHECKING:
-    from karpenter.kube.target import Plain
+    from karpenter.kube.rest import Plain
 
 EVERYTHING = "everything"
 SOON = 0.1

@@ -8,7 +8,7 @@ from enum import Enum
 
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from karpenter.core.model.resources import parse_amount
-from karpenter.kube.target import Plain
+from karpenter.kube.rest import Plain
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"

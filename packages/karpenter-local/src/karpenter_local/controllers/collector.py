@@ -15,12 +15,11 @@ import structlog
 
 from karpenter.api.meta import OwnerReference
 from karpenter.base.clock import Clock
-from karpenter.base.queue import WorkQueue
-from karpenter.base.tasks import Supervisor
+from karpenter.base.queue import Supervisor, WorkQueue
 from karpenter.kube.client import Client
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 from karpenter.kube.informer import Event, Informer, Removed
-from karpenter.kube.verbs import MergePatch, Preconditions
+from karpenter.kube.rest import MergePatch, Preconditions
 from karpenter_local.controllers.discovery import Served, Sketch, Sketches, discover
 from karpenter_local.controllers.loop import RETRIES
 from karpenter_local.controllers.ownergraph import (

@@ -11,8 +11,8 @@ import msgspec
 from karpenter.api.meta import OwnerReference
 from karpenter.api.wire import InvalidObject
 from karpenter.kube.client import Client
-from karpenter.kube.target import Identity, Page, Target
 from karpenter.kube.transport import Request
+from karpenter.kube.rest import Identity, Page, Target
 
 _ACCEPT = (("accept", "application/json"),)
 

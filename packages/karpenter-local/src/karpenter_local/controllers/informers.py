@@ -21,11 +21,10 @@ from karpenter.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from karpenter.base.tasks import Supervisor
+from karpenter.base.queue import Supervisor
 from karpenter.kube.client import Client
 from karpenter.kube.informer import SILENCE, Indexer, Informer
-from karpenter.kube.target import Plain, Untyped, untyped
-from karpenter.kube.verbs import Selection
+from karpenter.kube.rest import Plain, Selection, Untyped, untyped
 from karpenter_local.controllers import plain
 
 R = TypeVar("R", bound=Resource)

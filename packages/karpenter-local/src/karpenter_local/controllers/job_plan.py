@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from karpenter.api.pod import Pod
-from karpenter.kube.target import Plain
+from karpenter.kube.rest import Plain
 from karpenter_local.controllers import conditions, job_policy, plain, pods
 
 FINALIZER = "batch.kubernetes.io/job-tracking"

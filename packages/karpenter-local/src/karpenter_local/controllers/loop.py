@@ -13,8 +13,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from karpenter.base.clock import Clock
-from karpenter.base.queue import Backoff, WorkQueue
-from karpenter.base.tasks import Supervisor
+from karpenter.base.queue import Backoff, Supervisor, WorkQueue
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 from karpenter.kube.informer import Event, Informer, Seen
 

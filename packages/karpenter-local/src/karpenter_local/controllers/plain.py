@@ -13,7 +13,7 @@ from typing import Any
 from karpenter.api.meta import LabelSelector, OwnerReference
 from karpenter.api.wire import convert
 from karpenter.core.model.selectors import Selector, parse_selector
-from karpenter.kube.target import Plain
+from karpenter.kube.rest import Plain
 
 
 def name_of(value: Plain) -> str:

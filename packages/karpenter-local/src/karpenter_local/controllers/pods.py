@@ -10,7 +10,7 @@ from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 
 from karpenter.api.pod import Pod, PodCondition
-from karpenter.kube.target import Plain
+from karpenter.kube.rest import Plain
 from karpenter_local.controllers import plain
 
 FINISHED = frozenset({"Succeeded", "Failed"})

@@ -14,7 +14,7 @@ from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
 from karpenter.kube.errors import Refused
-from karpenter.kube.target import Plain
+from karpenter.kube.rest import Plain
 from karpenter_local.controllers import conditions, plain, pods
 from karpenter_local.controllers.informers import BY_NAMESPACE, BY_OWNER, REPLICA_SETS, Informers, unowned
 from karpenter_local.controllers.loop import patience, wake

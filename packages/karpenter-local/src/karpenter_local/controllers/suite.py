@@ -4,7 +4,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from karpenter.base.clock import Clock
-from karpenter.base.tasks import Supervisor
+from karpenter.base.queue import Supervisor
 from karpenter_local.controllers.attachments import AttachController
 from karpenter_local.controllers.budgets import BudgetController
 from karpenter_local.controllers.claims import ClaimController, ClaimProtection, VolumeController

@@ -15,12 +15,11 @@ import msgspec
 
 from karpenter.api.meta import ObjectReference, Resource
 from karpenter.base.ratelimiting import TokenBucket
-from karpenter.kube import verbs
+from karpenter.kube import rest
 from karpenter.kube.client import Client, Kind
 from karpenter.kube.errors import AlreadyExists, Conflict, NotFound
 from karpenter.kube.recorder import Occurrence, Recorder
-from karpenter.kube.target import Plain, target_of
-from karpenter.kube.verbs import MergePatch, Patch, Preconditions, StrategicPatch
+from karpenter.kube.rest import MergePatch, Patch, Plain, Preconditions, StrategicPatch, target_of
 from karpenter_local.controllers.informers import Informers
 
 T = TypeVar("T")
@@ -113,7 +112,7 @@ class Writer:
     ) -> bool:
         """Ask for an object to go; say whether there was one (of that uid) to ask."""
         target = target_of(kind)
-        request = verbs.delete(
+        request = rest.delete(
             target,
             name,
             namespace=namespace,

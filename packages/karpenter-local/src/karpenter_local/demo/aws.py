@@ -15,8 +15,8 @@ from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, SPOT, ZONE
 from karpenter.api.nodepool import NodePool
 from karpenter.cloud.cloudprovider import ProviderContext
-from karpenter.kube.verbs import MergePatch
-from karpenter.operator.cluster_objects import Objects
+from karpenter.kube.rest import MergePatch
+from karpenter.operator.run import Objects
 from karpenter_local.aws.commands import Interrupt, ReleaseAmi
 from karpenter_local.aws.room import MachineRoom, Pace, Reach
 from karpenter_local.aws.server import EmbeddedAws

@@ -15,7 +15,7 @@ from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider
 from karpenter.cloud.kwok.cloudprovider import ObjectClasses, ObjectNodes
-from karpenter.operator.cluster_objects import Objects
+from karpenter.operator.run import Objects
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -18,8 +18,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
-from karpenter.kube.target import untyped
-from karpenter.kube.verbs import MergePatch
+from karpenter.kube.rest import MergePatch, untyped
 from karpenter.operator.operator import Operator, Parts
 from karpenter.operator.options import parse_settings
 from karpenter_local.cluster import LocalCluster

@@ -7,8 +7,8 @@ All simulated kubelets of a cluster, and the handle by which tests and demos dis
 """
 
 from karpenter.base.clock import Clock
-from karpenter.base.tasks import Supervisor
-from karpenter.kube.target import Plain
+from karpenter.base.queue import Supervisor
+from karpenter.kube.rest import Plain
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.kubelet.csi import Drivers

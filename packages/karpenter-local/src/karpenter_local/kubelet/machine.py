@@ -9,7 +9,7 @@ from datetime import datetime
 
 from karpenter.api.labels import ZONE
 from karpenter.api.node import Node
-from karpenter.kube.target import Plain
+from karpenter.kube.rest import Plain
 from karpenter_local.controllers.plain import render_time
 
 VERSION = "v1.36.0"

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from karpenter.api.pod import Container, Pod
-from karpenter.kube.target import Plain
+from karpenter.kube.rest import Plain
 from karpenter_local.controllers.plain import render_time
 
 _BEST_EFFORT, _BURSTABLE, _GUARANTEED = "BestEffort", "Burstable", "Guaranteed"

@@ -28,7 +28,7 @@ from karpenter_local.scheduler.supply import Supply, supply_of
 
 if TYPE_CHECKING:
     from karpenter.kube.informer import Informer
-    from karpenter.kube.target import Plain
+    from karpenter.kube.rest import Plain
 
 log = structlog.stdlib.get_logger(__name__)
 

@@ -13,7 +13,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import PodTemplate
 from karpenter.api.workloads import DaemonSet, Deployment, Job, StatefulSet
 from karpenter.kube.errors import NotFound
-from karpenter.kube.verbs import MergePatch
+from karpenter.kube.rest import MergePatch
 from karpenter_local.simulation.actions import (
     AddBuffer,
     AddDaemon,
@@ -35,7 +35,7 @@ from karpenter_local.simulation.world import VOLUMES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.kube.target import Plain
+    from karpenter.kube.rest import Plain
     from karpenter_local.simulation.actions import Wish
     from karpenter_local.simulation.world import World
 

@@ -14,7 +14,7 @@ from karpenter.cloud.errors import CloudUnreachable, LaunchFailed
 from karpenter.cloud.kwok import Behaviour, Fail, Hang, KwokCloud, KwokProvider, LoseResponse, NeverJoin, Slow
 from karpenter.cloud.kwok.cloud import SCHEME
 from karpenter.cloud.kwok.cloudprovider import ObjectClasses, ObjectNodes
-from karpenter.operator.cluster_objects import Objects
+from karpenter.operator.run import Objects
 from karpenter_local.simulation.faults import BadCloud, BadLaunch, Drift, LoseMachine, SellOut
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import CloudProvider, Machine
-    from karpenter.cloud.kwok.faults import ProviderCall, Fault
+    from karpenter.cloud.kwok.faults import Fault, ProviderCall
     from karpenter.core.model.catalog import Catalog
     from karpenter.kube.client import Client
     from karpenter_local.kubelet.fleet import Fleet

@@ -20,7 +20,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
-from karpenter.kube.target import target_of
+from karpenter.kube.rest import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter.api.storage import StorageClass
-from karpenter.kube.target import untyped
+from karpenter.kube.rest import untyped
 from karpenter.operator.options import parse_settings
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.kubelet.settings import Settings as Fleet

@@ -1,5 +1,6 @@
 """What every API object carries: its metadata, its owners, selectors over labels, and conditions."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated
 
@@ -130,3 +131,20 @@ class ListMeta(Wire, frozen=True, kw_only=True):
     resource_version: str = ""
     continue_: str = field(name="continue", default="")
     remaining_item_count: int | None = None
+
+
+def find_status_condition(conditions: Iterable[Condition], kind: str) -> Condition | None:
+    """Return the condition of one type, or None."""
+    return next((each for each in conditions if each.type == kind), None)
+
+
+def is_status_condition_true(conditions: Iterable[Condition], kind: str) -> bool:
+    """Return whether the condition of one type exists and is True."""
+    found = find_status_condition(conditions, kind)
+    return found is not None and found.status == "True"
+
+
+def status_condition_since(conditions: Iterable[Condition], kind: str) -> datetime | None:
+    """Return when the status of a condition changed last."""
+    found = find_status_condition(conditions, kind)
+    return found.last_transition_time if found is not None else None

@@ -1,16 +1,20 @@
 """
-Collecting triggers into batches.
+Collects triggers into batches.
 
-The first trigger opens a window. Each trigger with a new key restarts its idle timer; the window closes when
-that runs out, or when it has been open as long as it may be. A key that is already in the batch changes
-nothing, so one noisy object cannot hold everyone up. Triggers that come while a batch is being worked on
-open the next window.
+The first trigger opens a window. Each trigger with a new key restarts the idle timer; the window closes when
+that runs out, when it has been open for its longest time, or when it is full. A key that is in the batch
+already changes nothing, so one object that changes all the time cannot hold the batch open. Triggers that
+come while a batch is being worked on open the next window.
 
-Why triggers come, and what is done about them, is not known here.
+This module does not know why triggers come, or what is done about them. :mod:`karpenter.cloud.aws.batcher`
+sends requests to AWS in such batches, and the provisioner schedules pods in them.
 """
+
+from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable
+from itertools import islice
 from typing import Generic, TypeVar
 
 import msgspec
@@ -18,8 +22,8 @@ import msgspec
 K = TypeVar("K", bound=Hashable)
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """How long to wait for more, in seconds."""
+class BatchWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """When a window closes; times are in seconds."""
 
     idle: float = 1.0
     """Close after this long without a new key."""
@@ -27,15 +31,18 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     longest: float = 10.0
     """Close after this long in any case."""
 
-    patience: float | None = 1.0
-    """How long to wait for a first trigger before reporting that none came; None for as long as it takes."""
+    max_items: int | None = None
+    """Close as soon as there are this many keys; None for no limit."""
+
+    timeout: float | None = 1.0
+    """How long to wait for a first trigger before an empty batch is returned; None for as long as it takes."""
 
 
 class Batcher(Generic[K]):
     """One window at a time; keys in order of arrival."""
 
-    def __init__(self, window: Window | None = None) -> None:
-        self._window = window or Window()
+    def __init__(self, window: BatchWindow | None = None) -> None:
+        self._window = window or BatchWindow()
         self._keys: dict[K, None] = {}
         self._fresh = False  # a key came that no window has counted yet
         self._wake = asyncio.Event()
@@ -44,23 +51,36 @@ class Batcher(Generic[K]):
         """Ask for a batch that has `key` in it."""
         if key not in self._keys:
             self._keys[key] = None
-            self._fresh = True
-            self._wake.set()
+            self._announce()
 
     async def wait(self) -> tuple[K, ...]:
-        """Return the keys of the next batch; none if no trigger came within the patience."""
-        if not await self._came_within(self._window.patience):
+        """Return the keys of the next batch; none if no trigger came within the timeout."""
+        if not await self._came_within(self._window.timeout):
             return ()
         loop = asyncio.get_running_loop()
         closes = loop.time() + self._window.longest
-        while (left := closes - loop.time()) > 0 and await self._came_within(min(self._window.idle, left)):
-            pass
-        keys = tuple(self._keys)
-        self._keys.clear()
+        while not self._is_full() and (left := closes - loop.time()) > 0:
+            if not await self._came_within(min(self._window.idle, left)):
+                break
+        return self._take()
+
+    def _is_full(self) -> bool:
+        return self._window.max_items is not None and len(self._keys) >= self._window.max_items
+
+    def _take(self) -> tuple[K, ...]:
+        keys = tuple(islice(self._keys, self._window.max_items))
+        for key in keys:
+            del self._keys[key]
+        if self._keys:  # the rest opens the next window
+            self._announce()
         return keys
 
+    def _announce(self) -> None:
+        self._fresh = True
+        self._wake.set()
+
     async def _came_within(self, seconds: float | None) -> bool:
-        """Wait for a new key, and say whether one came."""
+        """Wait for a new key, and return whether one came."""
         if seconds is None:
             await self._wake.wait()
         else:

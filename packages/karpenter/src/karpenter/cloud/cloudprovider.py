@@ -41,7 +41,7 @@ from karpenter.api.labels import node_class_label
 from karpenter.api.meta import Resource
 from karpenter.base.clock import Clock
 from karpenter.core.model.resources import Resources
-from karpenter.core.state.view import ClusterView
+from karpenter.core.state.cluster import ClusterView
 from karpenter.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.core.effects import Step
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.cluster import Event
-    from karpenter.core.state.view import NodeClass
+    from karpenter.core.state.cluster import Event, NodeClass
     from karpenter.telemetry.metrics import Declared
     from karpenter.telemetry.metrics.store import Instrument
 

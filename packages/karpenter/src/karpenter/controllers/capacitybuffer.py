@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from karpenter.base.queue import WorkQueue
     from karpenter.controllers.perform import Performer
     from karpenter.controllers.provisioner import Provisioner
-    from karpenter.core.provisioning.provisioner import Decision
-    from karpenter.core.state.cluster import Event, Store
-    from karpenter.core.state.view import NodeClass
+    from karpenter.core.provisioning.provisioner import ProvisioningDecision
+    from karpenter.core.state.cluster import Event, NodeClass, Store
 
 
 class BufferKeeper:
@@ -54,7 +53,7 @@ class BufferKeeper:
                 if buffer.namespace == item.namespace and _measured_by(buffer, item):
                     yield buffer.key
 
-    def decided(self, decision: Decision) -> None:
+    def decided(self, decision: ProvisioningDecision) -> None:
         """Take note of where the room of buffers was found."""
         for key, fits in decision.buffers.items():
             if self._fits.get(key) != fits:

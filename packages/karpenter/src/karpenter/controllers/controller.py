@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from karpenter.base.clock import Clock
+    from karpenter.base.queue import Supervisor
     from karpenter.base.ratelimiting import TokenBucket
-    from karpenter.base.tasks import Supervisor
     from karpenter.replay.recorder import FlightRecorder
     from karpenter.telemetry.metrics import Metrics
 

@@ -20,12 +20,12 @@ import structlog
 
 from karpenter.api.labels import NODEPOOL
 from karpenter.core.disruption.churn import (
-    expected_lifetimes,
     end_savings,
+    expected_lifetimes,
     is_due,
     landed_share,
-    past_command,
     next_rest,
+    past_command,
     record_savings,
 )
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
@@ -34,15 +34,15 @@ from karpenter.core.disruption.events import (
     entitle,
     is_lasting,
     is_weighed,
-    unreadable_budgets,
     kept_events,
     score_effects,
+    unreadable_budgets,
 )
-from karpenter.core.disruption.queue import untaint, tainted_without_command
+from karpenter.core.disruption.queue import tainted_without_command, untaint
 from karpenter.core.disruption.validation import WAIT, ValidCommand, confirm, reconfirm
 from karpenter.core.events import budget_blocked, consolidation_candidate, consolidation_rejected, listing
+from karpenter.core.state.cluster import machinery
 from karpenter.core.state.statenode import state_nodes
-from karpenter.core.state.view import machinery
 from karpenter.kube.errors import Conflict
 from karpenter.telemetry.metrics import disruption
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from karpenter.controllers.perform import Performer
     from karpenter.controllers.provider import PoolCatalogs
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.churn import SavingLifetimes, PastCommand, RestPeriod
+    from karpenter.core.disruption.churn import PastCommand, RestPeriod, SavingLifetimes
     from karpenter.core.disruption.command import Command, DisruptionDecision
     from karpenter.core.disruption.disrupt import DisruptionSettings
     from karpenter.core.disruption.events import Title

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.controllers.perform import Performer
-    from karpenter.core.state.cluster import Event, Store
-    from karpenter.core.state.view import NodeClass
+    from karpenter.core.state.cluster import Event, NodeClass, Store
 
 
 class PodWishes:

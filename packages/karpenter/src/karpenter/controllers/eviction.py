@@ -19,7 +19,7 @@ from karpenter.core.effects import Count
 from karpenter.core.events import disrupted, evicted, failed_draining
 from karpenter.core.lifecycle.terminator import Ask, Drop, Force, Wait, way_out
 from karpenter.kube.errors import Conflict, KubeError, NotFound, Refused, TooManyRequests
-from karpenter.kube.verbs import Preconditions
+from karpenter.kube.rest import Preconditions
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -26,21 +26,20 @@ from karpenter.api.storage import (
 )
 from karpenter.api.wire import to_plain
 from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
-from karpenter.core.state.cluster import Gone, Put
-from karpenter.core.state.view import NodeClass
+from karpenter.core.state.cluster import Gone, NodeClass, Put
 from karpenter.kube.informer import Informer, Seen
-from karpenter.kube.target import target_of
+from karpenter.kube.rest import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from random import Random
 
     from karpenter.api.meta import Resource
-    from karpenter.base.tasks import Supervisor
+    from karpenter.base.queue import Supervisor
     from karpenter.core.state.cluster import Store
     from karpenter.kube.client import Client, Kind
     from karpenter.kube.informer import Event
-    from karpenter.kube.target import Plain
+    from karpenter.kube.rest import Plain
 
 ALWAYS: tuple[type[Resource], ...] = (
     Node,

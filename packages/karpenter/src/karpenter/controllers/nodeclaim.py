@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import CloudProvider, Hold
     from karpenter.controllers.perform import Performer
-    from karpenter.controllers.provider import Catalogs
-    from karpenter.core.state.cluster import Event, Store
-    from karpenter.core.state.view import NodeClass
+    from karpenter.controllers.provider import PoolCatalogs
+    from karpenter.core.state.cluster import Event, NodeClass, Store
 
 
 class ClaimLifecycle:
@@ -105,7 +104,7 @@ class ClaimMarks:
     name = "nodeclaim.disruption"
 
     def __init__(
-        self, store: Store, performer: Performer, cloud: CloudProvider, catalogs: Catalogs, clock: Clock
+        self, store: Store, performer: Performer, cloud: CloudProvider, catalogs: PoolCatalogs, clock: Clock
     ) -> None:
         self._store = store
         self._performer = performer

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
 from karpenter.core.lifecycle.nodeoverlay import PERIOD, judge
-from karpenter.core.state.cluster import Put
-from karpenter.core.state.view import NodeClass
+from karpenter.core.state.cluster import NodeClass, Put
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.controllers.perform import Performer
-    from karpenter.controllers.provider import Catalogs
+    from karpenter.controllers.provider import PoolCatalogs
     from karpenter.core.state.cluster import Event, Store
 
 ALL: Final = "all"
@@ -28,7 +27,7 @@ class OverlayKeeper:
 
     name = "nodeoverlay.controller"
 
-    def __init__(self, store: Store, performer: Performer, catalogs: Catalogs, clock: Clock) -> None:
+    def __init__(self, store: Store, performer: Performer, catalogs: PoolCatalogs, clock: Clock) -> None:
         self._store = store
         self._performer = performer
         self._catalogs = catalogs

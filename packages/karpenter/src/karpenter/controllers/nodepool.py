@@ -8,9 +8,9 @@ from karpenter.api.labels import NODEPOOL
 from karpenter.api.nodepool import NodePool
 from karpenter.core.lifecycle.nodepool import counted, tend
 from karpenter.core.lifecycle.registrationhealth import NO_HISTORY, is_outdated, noted, recalled
-from karpenter.core.scheduling.build.build import usage
+from karpenter.core.scheduling.build.build import pool_usage
+from karpenter.core.state.cluster import NodeClass, machinery
 from karpenter.core.state.statenode import state_nodes
-from karpenter.core.state.view import NodeClass, machinery
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.base.queue import WorkQueue
     from karpenter.controllers.perform import Performer
-    from karpenter.core.effects import Outcome
+    from karpenter.core.effects import RegistrationOutcome
     from karpenter.core.lifecycle.registrationhealth import History
     from karpenter.core.state.cluster import Event, Store
 
@@ -33,14 +33,14 @@ class Outcomes:
 
     def __init__(self, queue: WorkQueue[str]) -> None:
         self.queue = queue
-        self._of: dict[str, list[Outcome]] = {}
+        self._of: dict[str, list[RegistrationOutcome]] = {}
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: RegistrationOutcome) -> None:
         """Remember one."""
         self._of.setdefault(outcome.pool, []).append(outcome)
         self.queue.add(outcome.pool)
 
-    def first(self, pool: str) -> Outcome | None:
+    def first(self, pool: str) -> RegistrationOutcome | None:
         """Return the oldest outcome of a pool that was not looked at."""
         return next(iter(self._of.get(pool, ())), None)
 
@@ -97,7 +97,7 @@ class PoolKeeper:
         if outdated:
             self._histories[pool.metadata.uid] = NO_HISTORY
 
-    async def _note(self, key: str, outcome: Outcome) -> None:
+    async def _note(self, key: str, outcome: RegistrationOutcome) -> None:
         pool = self._store.pool(key)
         if pool is None or pool.metadata.uid != outcome.pool_uid:
             return
@@ -123,7 +123,7 @@ class PoolCounter:
             return UNSYNCED
         view = self._store.view()
         if machinery(view) != self._counted:
-            used = usage(state_nodes(view))
+            used = pool_usage(state_nodes(view))
             for pool in view.pools.values():
                 await self._performer.perform(counted(pool, used.get(pool.name, {})))
             self._counted = machinery(view)

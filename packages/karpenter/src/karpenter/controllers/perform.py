@@ -38,11 +38,10 @@ from karpenter.core.effects import (
     Terminate,
 )
 from karpenter.core.lifecycle.launch import Failure, launched, not_launched
-from karpenter.kube import verbs
+from karpenter.kube import rest
 from karpenter.kube.errors import Conflict, NotFound
 from karpenter.kube.recorder import Occurrence
-from karpenter.kube.target import target_of
-from karpenter.kube.verbs import MergePatch, Preconditions
+from karpenter.kube.rest import MergePatch, Preconditions, target_of
 from karpenter.telemetry.metrics import METRICS, Counter, Histogram, Summary, claims
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ class Performer:
 
     async def _delete(self, effect: DeleteObject) -> bool:
         target = target_of(_STRUCTS[effect.kind])
-        request = verbs.delete(
+        request = rest.delete(
             target,
             effect.name,
             namespace=effect.namespace,

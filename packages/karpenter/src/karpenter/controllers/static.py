@@ -18,7 +18,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.core.disruption.deprovisioning import scale_down
 from karpenter.core.effects import CreateClaim
-from karpenter.core.provisioning.static import PERIOD, count_claims, scale_up, is_static
+from karpenter.core.provisioning.static import PERIOD, count_claims, is_static, scale_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.controllers.perform import Performer
-    from karpenter.core.state.cluster import Event, Store
-    from karpenter.core.state.view import NodeClass
+    from karpenter.core.state.cluster import Event, NodeClass, Store
 
 log = structlog.stdlib.get_logger(__name__)
 

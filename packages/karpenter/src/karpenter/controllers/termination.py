@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import CloudProvider
     from karpenter.controllers.perform import Performer
-    from karpenter.core.state.cluster import Event, Store
-    from karpenter.core.state.view import NodeClass
+    from karpenter.core.state.cluster import Event, NodeClass, Store
 
 
 class NodeTermination:

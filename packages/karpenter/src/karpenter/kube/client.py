@@ -1,7 +1,7 @@
 """
 The client: typed requests to an API server, at a polite rate, with errors as a tree.
 
-Every request is a value of :mod:`.verbs`; every method here builds one and sends it through
+Every request is a value of :mod:`.rest`; every method here builds one and sends it through
 :meth:`Client.send`, the only door, which holds the rate, the deadline and the retries. Bytes come back and
 go straight to the target's reader.
 
@@ -34,7 +34,7 @@ import structlog
 from karpenter.api.wire import InvalidObject
 from karpenter.base.queue import Backoff
 from karpenter.base.ratelimiting import TokenBucket
-from karpenter.kube import verbs
+from karpenter.kube import rest
 from karpenter.kube.errors import (
     KubeError,
     Refused,
@@ -46,9 +46,22 @@ from karpenter.kube.errors import (
     refusal,
     refusal_of,
 )
-from karpenter.kube.target import Body, Identity, Page, Plain, Target, identify, target_of
+from karpenter.kube.rest import (
+    ANY_STATE,
+    EVERYTHING,
+    Apply,
+    Body,
+    Identity,
+    Page,
+    Patch,
+    Plain,
+    Preconditions,
+    Selection,
+    Target,
+    identify,
+    target_of,
+)
 from karpenter.kube.transport import Request, Response, Transport
-from karpenter.kube.verbs import ANY_STATE, EVERYTHING, Apply, Patch, Preconditions, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,6 +158,11 @@ def _event(target: Target[T], frame: _Frame) -> WatchEvent[T]:
     return Change(frame.type, target.identify(found), found)
 
 
+class _VersionInfo(msgspec.Struct, frozen=True):
+    major: str
+    minor: str
+
+
 log = structlog.stdlib.get_logger(__name__)
 
 Kind = type[T] | Target[T]
@@ -205,7 +223,7 @@ class Client:
     async def get(self, kind: Kind[T], name: str, *, namespace: str = "", subresource: str = "") -> T:
         """Read one object, or a subresource of it such as ``scale``."""
         target = target_of(kind)
-        return await self._ask(target, verbs.get(target, name, namespace=namespace, subresource=subresource))
+        return await self._ask(target, rest.get(target, name, namespace=namespace, subresource=subresource))
 
     async def list(self, kind: Kind[T], selection: Selection = EVERYTHING, *, limit: int = PAGE) -> Page[T]:
         """Read a whole list, page by page."""
@@ -227,7 +245,7 @@ class Client:
         target = target_of(kind)
         after = ""
         while True:
-            request = verbs.list_page(target, selection, limit=limit, after=after)
+            request = rest.list_page(target, selection, limit=limit, after=after)
             response = await self.send(request)
             try:
                 page = target.read_page(response.body)
@@ -254,7 +272,7 @@ class Client:
             Refused: at once, or from the events when the server ends the watch with an error.
         """
         target = target_of(kind)
-        request = verbs.watch(target, selection, since=since, seconds=seconds, bookmarks=bookmarks)
+        request = rest.watch(target, selection, since=since, seconds=seconds, bookmarks=bookmarks)
         await self._bucket.take()
         async with self._transport.stream(request) as answer:
             if isinstance(answer, Response):
@@ -264,7 +282,7 @@ class Client:
     async def create(self, kind: Kind[T], body: Body, *, namespace: str = "", dry_run: bool = False) -> T:
         """Make a new object and return it as the server stored it."""
         target = target_of(kind)
-        request = verbs.create(target, body, namespace=namespace, manager=self._manager, dry_run=dry_run)
+        request = rest.create(target, body, namespace=namespace, manager=self._manager, dry_run=dry_run)
         return await self._ask(target, request)
 
     async def replace(
@@ -272,7 +290,7 @@ class Client:
     ) -> Plain:
         """Write a whole object over the one of its name, if it still is at its resourceVersion."""
         which = target.identify(body)
-        request = verbs.replace(
+        request = rest.replace(
             target,
             body,
             name=which.name,
@@ -295,7 +313,7 @@ class Client:
     ) -> T:
         """Change part of an object, or of a subresource such as ``status``, and return the whole."""
         target = target_of(kind)
-        request = verbs.patch(
+        request = rest.patch(
             target,
             name,
             change,
@@ -341,7 +359,7 @@ class Client:
         """
         target = target_of(kind)
         await self.send(
-            verbs.delete(
+            rest.delete(
                 target,
                 name,
                 namespace=namespace,
@@ -366,11 +384,11 @@ class Client:
         Raises:
             TooManyRequests: not now; ``by_budget`` tells a disruption budget from a busy server.
         """
-        await self.send(verbs.evict(name, namespace=namespace, only_if=only_if, grace=grace, dry_run=dry_run))
+        await self.send(rest.evict(name, namespace=namespace, only_if=only_if, grace=grace, dry_run=dry_run))
 
     async def bind(self, name: str, *, namespace: str, node: str, uid: str = "") -> None:
         """Put a pod on a node, as a scheduler does."""
-        await self.send(verbs.bind(name, namespace=namespace, node=node, uid=uid))
+        await self.send(rest.bind(name, namespace=namespace, node=node, uid=uid))
 
     async def send(self, request: Request) -> Response:
         """Send a request, again where that is safe, and return the answer if it is a success.
@@ -391,8 +409,19 @@ class Client:
             await asyncio.sleep(wait)
             attempt += 1
 
+    async def server_version(self) -> str:
+        """Return the Kubernetes version of the API server, such as ``1.33``."""
+        request = Request(method="GET", path="/version", headers=(("accept", "application/json"),))
+        response = await self.send(request)
+        try:
+            found = msgspec.json.decode(response.body, type=_VersionInfo)
+        except msgspec.DecodeError as error:
+            raise Unreadable(str(error), request=request, body=response.body) from error
+        # Some distributions append a plus sign to the minor version, as in "33+".
+        return f"{found.major}.{found.minor.rstrip('+')}"
+
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         await self._transport.close()
 
     async def _send_once(self, request: Request) -> Response:

@@ -49,8 +49,7 @@ from msgspec.structs import force_setattr
 from karpenter.base.queue import Backoff
 from karpenter.kube.client import PAGE, Bookmark, Broken, Change, Client, Kind, WatchEvent, asked_wait
 from karpenter.kube.errors import Gone, KubeError
-from karpenter.kube.target import Identity, Target, target_of
-from karpenter.kube.verbs import EVERYTHING, Selection
+from karpenter.kube.rest import EVERYTHING, Identity, Selection, Target, target_of
 
 T = TypeVar("T")
 

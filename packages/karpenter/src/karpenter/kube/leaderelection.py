@@ -31,7 +31,7 @@ from karpenter.api.cluster import Lease, LeaseSpec
 from karpenter.base.clock import Clock
 from karpenter.kube.client import Client
 from karpenter.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
-from karpenter.kube.verbs import MergePatch
+from karpenter.kube.rest import MergePatch
 
 
 class LockName(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,18 +24,23 @@ import msgspec
 
 from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.labels import ALL_LABEL_RULES, well_known_to
-from karpenter.base.batcher import Window
+from karpenter.base.batcher import BatchWindow
 from karpenter.base.clock import Clock
-from karpenter.base.queue import Backoff, WorkQueue
+from karpenter.base.queue import Backoff, Supervisor, WorkQueue
 from karpenter.base.ratelimiting import TokenBucket
-from karpenter.base.tasks import Supervisor
-from karpenter.cloud.cloudprovider import Chore, CloudProvider, HasChores, Interruptible, Office
+from karpenter.cloud.cloudprovider import (
+    CloudProvider,
+    ControllerContext,
+    HasControllers,
+    Interruptible,
+    SingletonController,
+)
 from karpenter.cloud.metrics import MeasuredProvider
 from karpenter.controllers import informer
 from karpenter.controllers.capacitybuffer import BufferKeeper
 from karpenter.controllers.controller import Inline, Loop, Recorded, Threaded, patrol
 from karpenter.controllers.disruption import Disruption
-from karpenter.controllers.disruption_queue import Commands
+from karpenter.controllers.disruption_queue import DisruptionQueue
 from karpenter.controllers.do_not_disrupt import PodWishes
 from karpenter.controllers.eviction import Departures, Evictor
 from karpenter.controllers.health import NodeRepair
@@ -45,8 +50,7 @@ from karpenter.controllers.metrics.conditions import ConditionGauges
 from karpenter.controllers.metrics.node import NodeGauges
 from karpenter.controllers.metrics.nodepool import BudgetGauges, PoolGauges
 from karpenter.controllers.metrics.pod import PodGauges, PodWaits
-from karpenter.controllers.metrics.runtime import note_requests
-from karpenter.controllers.metrics.state import StateGauges
+from karpenter.controllers.metrics.runtime import StateGauges, note_requests
 from karpenter.controllers.nodeclaim import (
     ClaimLifecycle,
     ClaimMarks,
@@ -58,7 +62,7 @@ from karpenter.controllers.nodeclaim import (
 from karpenter.controllers.nodeoverlay import OverlayKeeper
 from karpenter.controllers.nodepool import Outcomes, PoolCounter, PoolKeeper
 from karpenter.controllers.perform import Performer
-from karpenter.controllers.provider import CareTaker, Catalogs, ChoreRound
+from karpenter.controllers.provider import PoolCatalogs, ProviderReconciler, ProviderSingleton
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.controllers.static import StaticDeprovisioning, StaticProvisioning
 from karpenter.controllers.steering import Steering
@@ -67,7 +71,7 @@ from karpenter.core.state.cluster import Store
 from karpenter.kube.client import Client
 from karpenter.kube.errors import KubeError
 from karpenter.kube.recorder import Recorder
-from karpenter.kube.target import untyped
+from karpenter.kube.rest import untyped
 from karpenter.kube.transport import Request
 from karpenter.operator.options import (
     COMMON,
@@ -88,11 +92,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from karpenter.api.meta import Resource
-    from karpenter.base.tasks import Work
+    from karpenter.base.queue import Work
     from karpenter.cloud.cloudprovider import NodeClassKind
     from karpenter.controllers.controller import Round, Worker
-    from karpenter.core.state.cluster import Event
-    from karpenter.core.state.view import NodeClass
+    from karpenter.core.state.cluster import Event, NodeClass
     from karpenter.kube.client import Kind
 
 
@@ -195,14 +198,14 @@ class Operator:
                 well_known=well_known_to(each.group for each in cloud.node_classes),
                 node_classes=tuple(each.label for each in cloud.node_classes),
             ),
-            also=cloud.metrics if isinstance(cloud, HasChores) else (),
+            also=cloud.metrics if isinstance(cloud, HasControllers) else (),
             process=parts.process_metrics,
         )
         # Events must not hold up what they tell of.
         telling = TokenBucket(rate=settings.kube_client_qps, burst=settings.kube_client_burst)
         self.recorder = Recorder(client.beside(telling), clock=clock)
         self.cloud = MeasuredProvider(cloud, metrics=self.metrics, clock=clock)
-        self.catalogs = Catalogs(self.cloud)
+        self.catalogs = PoolCatalogs(self.cloud)
         self.deciding = asyncio.Lock()
         leaving = float(EVICTION.at(settings.cpu_requests))
         self.departures = Departures(
@@ -218,10 +221,10 @@ class Operator:
         self._rounds: list[Round] = []
         self._tasks: dict[str, Work] = {}
         self._supervisor = Supervisor(chance=parts.chance)
-        self._window = Window(
+        self._window = BatchWindow(
             idle=settings.batch_idle_duration.total_seconds(),
             longest=settings.batch_max_duration.total_seconds(),
-            patience=None,
+            timeout=None,
         )
 
     async def __aenter__(self) -> Self:
@@ -307,7 +310,7 @@ class Operator:
             deciding=self.deciding,
         )
         store.subscribe(self.provisioner.hear)
-        self.commands = Commands(
+        self.commands = DisruptionQueue(
             store=store,
             performer=performer,
             clock=clock,
@@ -407,13 +410,13 @@ class Operator:
     def _make_chores(self) -> None:
         """Take on what the provider has to do for itself."""
         cloud = self.parts.cloud
-        if not isinstance(cloud, HasChores):
+        if not isinstance(cloud, HasControllers):
             return
-        for duty in cloud.chores(Office(view=self.store.view, metrics=self.metrics)):
-            if isinstance(duty, Chore):
-                self._rounds.append(ChoreRound(duty, self.performer))
+        for duty in cloud.chores(ControllerContext(view=self.store.view, metrics=self.metrics)):
+            if isinstance(duty, SingletonController):
+                self._rounds.append(ProviderSingleton(duty, self.performer))
             else:
-                self._loop(Loop(CareTaker(duty, self.performer), workers=duty.workers), duty.wakes)
+                self._loop(Loop(ProviderReconciler(duty, self.performer), workers=duty.workers), duty.wakes)
 
     def _loop(
         self, loop: Loop, wakes: Callable[[Event, Resource | NodeClass | None], Iterable[str]] | None

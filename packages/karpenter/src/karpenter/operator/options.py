@@ -28,8 +28,8 @@ import yaml
 from karpenter.api.pod import TopologySpreadConstraint
 from karpenter.base.duration import DurationError, parse_duration
 from karpenter.core.disruption.churn import Payback
-from karpenter.core.disruption.disrupt import Rules
-from karpenter.core.scheduling.build.build import Policy
+from karpenter.core.disruption.disrupt import DisruptionSettings
+from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 
 if TYPE_CHECKING:
@@ -360,9 +360,9 @@ def parse_settings(
     return Settings(values)
 
 
-def rules_of(settings: Settings) -> Rules:
+def rules_of(settings: Settings) -> DisruptionSettings:
     """Return what settings mean for disruption."""
-    return Rules(
+    return DisruptionSettings(
         strategy=settings.consolidation_strategy,
         spot_to_spot=settings.gate("SpotToSpotConsolidation"),
         static_capacity=settings.gate("StaticCapacity"),
@@ -384,9 +384,9 @@ def options_of(settings: Settings) -> Options:
     )
 
 
-def policy_of(settings: Settings) -> Policy:
+def policy_of(settings: Settings) -> SchedulingPolicy:
     """Return what settings mean for the questions that are asked."""
-    return Policy(
+    return SchedulingPolicy(
         overlays=settings.gate("NodeOverlay"),
         buffers=settings.gate("CapacityBuffer"),
         reserved_capacity=settings.gate("ReservedCapacity"),

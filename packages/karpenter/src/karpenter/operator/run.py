@@ -3,6 +3,8 @@ The operator as a process: find the cluster, serve probes, wait to lead, lead, s
 
 A signal to stop ends the work first and gives the lease back after, so that a successor starts at once. A
 lease that is lost ends the process: what it knows is of a time when it led.
+
+The narrow door to Kubernetes that a cloud provider is given, on the operator's own client.
 """
 
 from __future__ import annotations
@@ -15,23 +17,31 @@ import socket
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 import structlog
 
 from karpenter import __version__
+from karpenter.api.meta import Resource
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.base.ratelimiting import TokenBucket
-from karpenter.cloud.cloudprovider import Surroundings
+from karpenter.cloud.cloudprovider import ProviderContext
+from karpenter.cloud.errors import CloudUnreachable
 from karpenter.cloud.registry import find_provider
 from karpenter.kube.client import Client
-from karpenter.kube.errors import KubeError
+from karpenter.kube.errors import (
+    AlreadyExists,
+    KubeError,
+    NotFound,
+    ServerFailed,
+    TooManyRequests,
+    Unreachable,
+)
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
 from karpenter.kube.leaderelection import Election, LockName
-from karpenter.operator.cluster_objects import Objects, server_version
 from karpenter.operator.http import Endpoints
 from karpenter.operator.operator import Operator, Parts
 from karpenter.telemetry.metrics import Metrics, runtime
@@ -43,6 +53,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.kube.transport import Transport
     from karpenter.operator.options import Settings
+
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -142,13 +153,13 @@ class Process:
         await election.lead(self._work)
 
     async def _work(self) -> None:
-        around = Surroundings(
+        around = ProviderContext(
             clock=self._clock,
             chance=self._chance,
             cluster=self._which.cluster,
             objects=Objects(self.client),
             settings=self._environ,
-            version=lambda: server_version(self.client),
+            version=lambda: _server_version(self.client),
         )
         async with find_provider(self._which.provider)(around) as cloud:
             parts = Parts(
@@ -270,3 +281,62 @@ def resident() -> int:
     except (OSError, IndexError, ValueError):
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+R = TypeVar("R", bound=Resource)
+
+_TROUBLE = (Unreachable, ServerFailed, TooManyRequests)
+
+
+async def _server_version(client: Client) -> str:
+    """
+    Return the Kubernetes version of the API server, such as ``1.33``.
+
+    Raises:
+        CloudUnreachable: the API server cannot be asked.
+    """
+    try:
+        return await client.server_version()
+    except KubeError as error:
+        raise CloudUnreachable(f"the version of the API server is not known: {error}") from error
+
+
+class Objects:
+    """The objects of the cluster that a provider may look at or make."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def get(self, kind: type[R], name: str, *, namespace: str = "") -> R | None:
+        """Return an object of the whole cluster, or of a namespace; None when there is none."""
+        try:
+            return await self._client.get(kind, name, namespace=namespace)
+        except NotFound:
+            return None
+        except _TROUBLE as error:
+            raise CloudUnreachable(str(error)) from error
+
+    async def list(self, kind: type[R]) -> tuple[R, ...]:
+        """Return all objects of a kind."""
+        try:
+            return (await self._client.list(kind)).items
+        except _TROUBLE as error:
+            raise CloudUnreachable(str(error)) from error
+
+    async def create(self, made: Resource) -> None:
+        """Create an object. One of that name that is there already counts as created."""
+        try:
+            await self._client.create(type(made), made)
+        except AlreadyExists:
+            return
+        except _TROUBLE as error:
+            raise CloudUnreachable(str(error)) from error
+
+    async def delete(self, kind: type[Resource], name: str) -> None:
+        """Ask for the deletion of an object. One that is not there counts as deleted."""
+        try:
+            await self._client.delete(kind, name)
+        except NotFound:
+            return
+        except _TROUBLE as error:
+            raise CloudUnreachable(str(error)) from error

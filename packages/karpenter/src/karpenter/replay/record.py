@@ -35,8 +35,7 @@ from karpenter.api.kinds import ALL_KINDS
 from karpenter.core.model.catalog import Catalog, InstanceType
 from karpenter.core.model.requirement import Requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.state.cluster import Gone, Put
-from karpenter.core.state.view import NodeClass
+from karpenter.core.state.cluster import Gone, NodeClass, Put
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

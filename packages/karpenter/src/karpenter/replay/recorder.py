@@ -19,7 +19,7 @@ from karpenter import __version__
 from karpenter.core.disruption.disrupt import propose
 from karpenter.core.effects import Announce, Count, Measure, Nominate, RegistrationOutcome
 from karpenter.core.state.cluster import Put
-from karpenter.replay.record import Answered, Asked, RecordBegun, CatalogWriter, Done, line_of
+from karpenter.replay.record import Answered, Asked, CatalogWriter, Done, RecordBegun, line_of
 from karpenter.replay.replay import QUESTIONS, Origin, given, outcome_of, view_and_catalog
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.core.disruption.command import Command
     from karpenter.core.effects import Effect
-    from karpenter.core.state.cluster import Event, Store
-    from karpenter.core.state.view import ClusterView, NodeClass
+    from karpenter.core.state.cluster import ClusterView, Event, NodeClass, Store
     from karpenter.replay.record import Line
 
 log = structlog.stdlib.get_logger(__name__)

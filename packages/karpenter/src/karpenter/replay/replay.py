@@ -36,10 +36,10 @@ from karpenter.replay.record import (
     KINDS,
     Answered,
     Asked,
-    RecordBegun,
     CatalogReader,
     Done,
     Lost,
+    RecordBegun,
     Seen,
     Sold,
     event_of,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.validation import Second
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.problem import NewNode
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
     from karpenter.replay.record import Line
 
 

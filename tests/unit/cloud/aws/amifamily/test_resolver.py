@@ -14,7 +14,7 @@ from karpenter.cloud.aws.amifamily.alias import NEURON, NVIDIA, STANDARD
 from karpenter.cloud.aws.amifamily.resolver import LaunchTemplateBuilder, ResolvedLaunchTemplate
 from karpenter.cloud.aws.cluster import Joining
 from karpenter.cloud.aws.instance.filter import filter_instance_types
-from karpenter.cloud.aws.instancetype.instancetype import traits_of
+from karpenter.cloud.aws.instancetype.types import traits_of
 from karpenter.cloud.aws.launchtemplate import LaunchTemplate
 from karpenter.cloud.aws.options import AwsSettings
 from karpenter.cloud.aws.placementgroup import PlacementGroup

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from karpenter.cloud.aws.instance.filter import MAX_INSTANCE_TYPES, LaunchOptions, filter_instance_types
-from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeBuilder, Traits
+from karpenter.cloud.aws.instancetype.offering import InstanceTypeBuilder
+from karpenter.cloud.aws.instancetype.types import Traits
 from karpenter.cloud.catalogs.ec2.instancetypes import WELL_KNOWN
 from karpenter.cloud.catalogs.kwok import Interner
 from karpenter.cloud.errors import InsufficientCapacity

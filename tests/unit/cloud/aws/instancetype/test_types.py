@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo, Traits
+from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits
 from karpenter.cloud.aws.instancetype.types import (
     NodeResources,
     ephemeral_storage,

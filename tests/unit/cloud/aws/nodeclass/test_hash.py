@@ -12,8 +12,7 @@ from karpenter.cloud.aws.nodeclass.hash import CLASS_HASH_VERSION as VERSION
 from karpenter.cloud.aws.nodeclass.hash import NodeClassHashController
 from karpenter.cloud.aws.operator import Assembled
 from karpenter.core.effects import Amend
-from karpenter.core.state.cluster import Gone, Put
-from karpenter.core.state.view import NodeClass
+from karpenter.core.state.cluster import Gone, NodeClass, Put
 from tests.unit.cloud.aws.scripted import NOW, launched, seen
 from tests.unit.cloud.aws.world import shared_world, simple_class
 

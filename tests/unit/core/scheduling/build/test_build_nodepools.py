@@ -15,8 +15,8 @@ from karpenter.core.model.requirements import NOTHING_REQUIRED
 from karpenter.core.scheduling.build.amounts import LARGEST
 from karpenter.core.scheduling.build.build import as_pool, pool_usage, pools_by_weight
 from karpenter.core.scheduling.build.overlay import ParsedOverlay
+from karpenter.core.state.cluster import NodeClass, view_of
 from karpenter.core.state.statenode import StateNode
-from karpenter.core.state.view import NodeClass, view_of
 from tests.unit.core.scheduling.build.catalogue import CATALOG
 
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}

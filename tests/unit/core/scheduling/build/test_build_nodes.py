@@ -16,8 +16,8 @@ from karpenter.core.model.hostportusage import HostPort
 from karpenter.core.scheduling.build.amounts import LARGEST
 from karpenter.core.scheduling.build.build import countable_nodes, existing_nodes
 from karpenter.core.scheduling.encode.nodeclaimtemplate import daemon_pod
+from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import StateNode
-from karpenter.core.state.view import view_of
 
 
 def node(name: str = "node-1", **allocatable: str) -> Node:

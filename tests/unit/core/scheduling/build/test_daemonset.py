@@ -18,8 +18,8 @@ from karpenter.core.scheduling.build.daemonset import (
     remaining_daemon_resources,
 )
 from karpenter.core.scheduling.encode.nodeclaimtemplate import daemon_pod
+from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import StateNode
-from karpenter.core.state.view import view_of
 
 
 def needs(*terms: dict[str, str]) -> dict[str, Any]:

@@ -22,9 +22,9 @@ from karpenter.core.scheduling.build.pods import (
     refusal_of,
 )
 from karpenter.core.scheduling.problem import PodVolumes
+from karpenter.core.state.cluster import view_of
 from karpenter.core.state.pdb import Guards
 from karpenter.core.state.statenode import state_nodes
-from karpenter.core.state.view import view_of
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource

@@ -12,7 +12,7 @@ from karpenter.api.wire import convert
 from karpenter.api.workloads import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from karpenter.core.model.selectors import parse_selector
 from karpenter.core.scheduling.build.pods import spread_defaults
-from karpenter.core.state.view import view_of
+from karpenter.core.state.cluster import view_of
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource

@@ -17,7 +17,7 @@ from karpenter.core.scheduling.build.virtualpods import (
     is_virtual,
     virtual_pods,
 )
-from karpenter.core.state.view import view_of
+from karpenter.core.state.cluster import view_of
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource

@@ -17,8 +17,8 @@ from karpenter.core.model.catalog import Catalog
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.dynamicresources.build import build_dynamic_resources, claims_of
 from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, Consumer, DeviceClaimError
+from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import state_nodes
-from karpenter.core.state.view import view_of
 from karpenter_local.testing.builders import instance_type
 from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, every, exactly, gpu, templates, zones
 

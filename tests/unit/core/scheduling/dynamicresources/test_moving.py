@@ -29,8 +29,8 @@ from karpenter.core.model.catalog import Catalog
 from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble, build_problem
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
+from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import state_nodes
-from karpenter.core.state.view import view_of
 from karpenter_local.testing.builders import instance_type
 from tests.unit.core.scheduling.dynamicresources.clusters import outcome
 from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, exactly, gpu, templates

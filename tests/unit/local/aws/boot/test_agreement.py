@@ -15,7 +15,7 @@ from karpenter.api.node import Taint
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
 from karpenter.cloud.aws.amifamily.family import family_of
-from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo, Traits
+from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits
 from karpenter.cloud.aws.instancetype.types import node_resources, resolve_kubelet
 from karpenter.cloud.aws.kubelet.expressions import KubeletSubset
 from karpenter.cloud.catalogs.ec2.data import InstanceFacts, load_data

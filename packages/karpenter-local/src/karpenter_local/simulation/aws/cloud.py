@@ -15,9 +15,9 @@ from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.labels import NODEPOOL, SPOT
 from karpenter.cloud.aws.instance.createfleet import is_launched_for
 from karpenter.cloud.catalogs.load import load_catalog
-from karpenter.cloud.cloudprovider import Machine, ProviderId, ProviderContext
+from karpenter.cloud.cloudprovider import Machine, ProviderContext, ProviderId
 from karpenter.cloud.errors import CloudError
-from karpenter.operator.cluster_objects import Objects
+from karpenter.operator.run import Objects
 from karpenter_local.aws.account import Shelf
 from karpenter_local.aws.account import Trouble as Shortage
 from karpenter_local.aws.commands import Impair, Interrupt, Kill, Rebalance, ReleaseAmi, Retire

@@ -31,7 +31,7 @@ from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.manifests import documents_or_refusals, read_object
-from karpenter.api.meta import Condition
+from karpenter.api.meta import Condition, find_status_condition
 from karpenter.api.pod import Pod
 from karpenter.api.validation.documents import Finding, check_document, refusal
 from karpenter.api.wire import InvalidObject
@@ -42,7 +42,7 @@ from karpenter.cli.errors import Refused
 from karpenter.cli.files import read_texts
 from karpenter.controllers.informer import node_class
 from karpenter.core.state.apps import expand, with_priority
-from karpenter.core.state.view import ClusterView, NodeClass, condition, field_of, view_of
+from karpenter.core.state.cluster import ClusterView, NodeClass, field_of, view_of
 from karpenter.kube.client import Client
 from karpenter.kube.errors import Forbidden, KubeError, NotFound
 from karpenter.kube.http import HttpTransport
@@ -184,7 +184,7 @@ def _node_class(document: Document) -> NodeClass | None:
     except msgspec.ValidationError as error:
         problem = str(error)
         raise InvalidObject(subject=document.subject, field="status.conditions", problem=problem) from None
-    ready = condition(conditions, "Ready")
+    ready = find_status_condition(conditions, "Ready")
     return NodeClass(
         group=version.partition("/")[0],
         kind=kind,

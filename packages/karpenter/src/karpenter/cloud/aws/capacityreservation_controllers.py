@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
     from karpenter.cloud.aws.instance.instance import InstanceProvider
     from karpenter.core.effects import Effect
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 PERIOD: Final = 60.0
 

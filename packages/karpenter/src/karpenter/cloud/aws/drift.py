@@ -16,7 +16,7 @@ from karpenter.cloud.errors import CloudUnreachable
 if TYPE_CHECKING:
     from karpenter.api.ec2nodeclass import EC2NodeClass
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.cloud.aws.instance.instance import Instance
+    from karpenter.cloud.aws.instance.types import Instance
     from karpenter.cloud.aws.placementgroup import PlacementGroup
     from karpenter.core.model.catalog import InstanceType
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.instanceprofile import InstanceProfileProvider
     from karpenter.cloud.aws.launchtemplate import LaunchTemplateProvider
     from karpenter.cloud.cloudprovider import CloudProvider, ClusterObjects
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 log = structlog.stdlib.get_logger(__name__)
 

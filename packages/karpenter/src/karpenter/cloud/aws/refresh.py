@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from karpenter.cloud.aws.instancetype.offering import REFRESHED_EVERY
+from karpenter.cloud.aws.instancetype.instancetype import REFRESHED_EVERY
 from karpenter.cloud.errors import CloudError
 from karpenter.core.effects import Step
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.amifamily.ami import AMIProvider
     from karpenter.cloud.aws.amifamily.ssm import SSMProvider
     from karpenter.cloud.aws.cluster import EksCluster
-    from karpenter.cloud.aws.instancetype.offering import InstanceTypeStore
+    from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeStore
     from karpenter.cloud.aws.pricing import PricingProvider
 
 log = structlog.stdlib.get_logger(__name__)

@@ -18,7 +18,7 @@ from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.base.quantity import parse_quantity
 from karpenter.cloud.aws.amifamily.ami import image_ids
-from karpenter.cloud.aws.instance.instance import instance_id
+from karpenter.cloud.aws.instance.types import instance_id
 from karpenter.cloud.aws.labels import (
     CLUSTER_NAME_TAGGED,
     CLUSTER_TAG,
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.instance.instance import InstanceProvider
     from karpenter.cloud.aws.instancetype.capacity import DiscoveredCapacity
     from karpenter.cloud.cloudprovider import ClusterObjects
-    from karpenter.core.state.cluster import Event
-    from karpenter.core.state.view import ClusterView, NodeClass
+    from karpenter.core.state.cluster import ClusterView, Event, NodeClass
 
 log = structlog.stdlib.get_logger(__name__)
 

@@ -21,7 +21,7 @@ from karpenter.core.model.requirements import Requirements
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from karpenter.cloud.aws.instancetype.instancetype import Traits
+    from karpenter.cloud.aws.instancetype.types import Traits
     from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.core.effects import Announce
-    from karpenter.core.state.cluster import Event
-    from karpenter.core.state.view import NodeClass
+    from karpenter.core.state.cluster import Event, NodeClass
     from karpenter.telemetry.metrics import Metrics
     from karpenter.telemetry.metrics.table.conditions import ConditionMetrics
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.base.quantity import QuantityError
 from karpenter.controllers.metrics.node import unit
-from karpenter.core.disruption.budgets import binding, read_budgets, strength
-from karpenter.core.disruption.candidates import survey
+from karpenter.core.disruption.budgets import binding, budget_usage, read_budgets
+from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.model.catalog import Catalog
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.controllers.controller import Worker
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.state.cluster import Store
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView, Store
     from karpenter.telemetry.metrics import Metrics
 
 
@@ -133,7 +132,7 @@ class BudgetGauges:
     def refresh(self) -> None:
         """Bring what budgets allow up to date."""
         view, now = self._store.view(), self._clock.now()
-        sizes, leaving = strength(state_nodes(view))
+        sizes, leaving = budget_usage(state_nodes(view))
         allowed, consuming = [], []
         for name, pool in view.pools.items():
             budgets, size = read_budgets(pool.spec.disruption.budgets), sizes.get(name, 0)
@@ -148,7 +147,7 @@ class BudgetGauges:
 
 def eligible(view: ClusterView, catalog: Catalog, promised: frozenset[str], now: datetime) -> dict[str, int]:
     """Count the machines that could go for each reason."""
-    found = survey(state_nodes(view), view, catalog, Guards(view), now, nominated=promised)
+    found = find_candidates(state_nodes(view), view, catalog, Guards(view), now, nominated=promised)
     counts = {}
     for reason in REASONS:
         every = (*found.candidates, *found.eventual) if reason == DRIFTED else found.candidates

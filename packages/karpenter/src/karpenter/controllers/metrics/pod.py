@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ZONE
+from karpenter.api.meta import is_status_condition_true
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.core.state.cluster import Put
 from karpenter.core.state.pod import is_finished, is_ready
-from karpenter.core.state.view import is_true
 from karpenter.telemetry.metrics import pods as declared
 
 if TYPE_CHECKING:
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
-    from karpenter.core.provisioning.provisioner import Decision
-    from karpenter.core.state.cluster import Event, Store
-    from karpenter.core.state.view import NodeClass
+    from karpenter.core.provisioning.provisioner import ProvisioningDecision
+    from karpenter.core.state.cluster import Event, NodeClass, Store
     from karpenter.telemetry.metrics import Age, Declared, Metrics
 
 
@@ -156,7 +155,7 @@ class PodWaits:
             self._started(wait, _since(pod, "Ready") or self._clock.now())
             del self._waits[pod.key]
 
-    def decided(self, decision: Decision) -> None:
+    def decided(self, decision: ProvisioningDecision) -> None:
         """Take note of which pods have a place now."""
         now = self._clock.now()
         for key in (*decision.places, *decision.refused):
@@ -189,7 +188,7 @@ class PodWaits:
 
     def _is_healthy(self, pool: str) -> bool:
         found = self._store.pool(pool)
-        return found is None or is_true(found.status.conditions, "NodeRegistrationHealthy")
+        return found is None or is_status_condition_true(found.status.conditions, "NodeRegistrationHealthy")
 
     def _bound(self, wait: Wait, when: datetime) -> None:
         self._metrics[declared.BOUND_DURATION].observe(_seconds(wait.born, when))

@@ -31,18 +31,18 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter.api.meta import is_status_condition_true
 from karpenter.base.cron import Schedule, parse_cron
 from karpenter.base.duration import parse_duration, render_duration
 from karpenter.base.pretty import excerpt
-from karpenter.core.state.view import is_true
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karpenter.api import nodepool as wire
     from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
-    from karpenter.core.state.view import ClusterView
 
 
 class WindowError(ValueError):
@@ -255,4 +255,6 @@ def budget_usage(nodes: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, 
 
 
 def _is_gone(node: StateNode) -> bool:
-    return node.claim is not None and is_true(node.claim.status.conditions, "InstanceTerminating")
+    return node.claim is not None and is_status_condition_true(
+        node.claim.status.conditions, "InstanceTerminating"
+    )

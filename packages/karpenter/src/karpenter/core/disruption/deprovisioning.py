@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
     from karpenter.core.effects import Effect
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 
 def scale_down(pool: NodePool, view: ClusterView, now: datetime) -> tuple[Effect, ...]:

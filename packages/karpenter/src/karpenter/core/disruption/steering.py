@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.pod import Pod
+    from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
-    from karpenter.core.state.view import ClusterView
 
 BANDS: Final = 8
 """Pods are told apart by the eighth of the machines that theirs is in: fewer writes than by machine."""

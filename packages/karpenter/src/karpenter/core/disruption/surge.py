@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.api.wire import IntOrString
     from karpenter.api.workloads import Deployment
+    from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.pdb import Guards
-    from karpenter.core.state.view import ClusterView
 
 RESTARTED: Final = "karpenter.sh/restarted-at"
 """Annotation of a pod template whose change makes its Deployment roll out anew."""

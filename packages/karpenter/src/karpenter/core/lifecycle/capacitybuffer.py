@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from karpenter.api.capacitybuffer import BufferCondition
 from karpenter.core.effects import Amend, Step
 from karpenter.core.lifecycle.conditions import render
-from karpenter.core.scheduling.build.virtualpods import BufferProblem, replicas, resolve
+from karpenter.core.scheduling.build.virtualpods import BufferProblem, buffer_replicas, resolve_buffer
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.capacitybuffer import CapacityBuffer
     from karpenter.core.effects import Effect
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 PERIOD: Final = 30.0
 
@@ -37,8 +37,8 @@ def tend(buffer: CapacityBuffer, view: ClusterView, now: datetime, *, fits: bool
     }
     board = _Board(buffer, now)
     try:
-        measure = resolve(buffer, view)
-        count = replicas(buffer, measure.template, measure.workload)
+        measure = resolve_buffer(buffer, view)
+        count = buffer_replicas(buffer, measure.template, measure.workload)
     except BufferProblem as problem:
         board.set(READY, "False", problem.reason, str(problem))
         board.set(PROVISIONING, "False", "NotReadyForProvisioning", "It is not known what room to keep.")

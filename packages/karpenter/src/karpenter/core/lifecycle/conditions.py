@@ -11,6 +11,8 @@ mean is decided in the modules beside this one.
 Writing down what changed about a claim: only what differs, and only if it still is what was looked at.
 
 How far a claim has come: its conditions, what to do before they are written down, and what after.
+
+Labels of metrics about claims and nodes, read from the labels of the objects themselves.
 """
 
 from __future__ import annotations
@@ -21,14 +23,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.labels import TERMINATION_FINALIZER
+from karpenter.api.labels import CAPACITY_TYPE, NODEPOOL, TERMINATION_FINALIZER, ZONE
 from karpenter.api.meta import Condition
+from karpenter.base.duration import DurationError, parse_duration
 from karpenter.core.effects import Amend, Count, DeleteObject, Effect
-from karpenter.core.lifecycle.metrics import disrupted_labels
 from karpenter.core.state.pod import runs_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import timedelta
 
     from karpenter.api.meta import ObjectMeta, Resource
     from karpenter.api.nodeclaim import NodeClaim
@@ -298,3 +301,58 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
     then: tuple[Effect, ...] = ()
     """To be done once, after the conditions have said so."""
+
+
+def pool_of(item: Resource) -> str:
+    """Return the pool that a claim or node belongs to; empty for those that belong to none."""
+    return item.metadata.labels.get(NODEPOOL, "")
+
+
+def by_pool(item: Resource) -> dict[str, str]:
+    """Return the labels of metrics that are told apart by pool."""
+    return {"nodepool": pool_of(item)}
+
+
+def by_zone(item: Resource) -> dict[str, str]:
+    """Return the labels of metrics that are told apart by pool and zone."""
+    return {**by_pool(item), "zone": item.metadata.labels.get(ZONE, "")}
+
+
+def by_capacity(item: Resource) -> dict[str, str]:
+    """Return the labels of metrics that are told apart by pool, zone and capacity type."""
+    return {**by_zone(item), "capacity_type": item.metadata.labels.get(CAPACITY_TYPE, "")}
+
+
+def disrupted_labels(claim: NodeClaim, reason: str, policy: str = "") -> dict[str, str]:
+    """Return the labels of metrics about claims that go by our own decision."""
+    return {
+        "reason": reason,
+        **by_pool(claim),
+        "capacity_type": claim.metadata.labels.get(CAPACITY_TYPE, ""),
+        "consolidation_policy": policy,
+        "termination_mode": termination_mode(claim),
+    }
+
+
+def grace_of(claim: NodeClaim) -> timedelta | None:
+    """Return how long the node of a claim may take to leave; None means as long as its pods take."""
+    text = claim.spec.termination_grace_period
+    if text is None:
+        return None
+    try:
+        return parse_duration(text)
+    except DurationError:  # an API server would have refused it
+        return None
+
+
+def termination_mode(claim: NodeClaim) -> str:
+    """Return how much time the pods of a claim's node have: all, none, or some."""
+    grace = grace_of(claim)
+    if grace is None:
+        return "graceful"
+    return "eventual" if grace.total_seconds() > 0 else "forceful"
+
+
+def snake(words: str) -> str:
+    """Return a word with capitals inside as metrics spell it: memory_pressure for MemoryPressure."""
+    return "".join(f"_{each.lower()}" if each.isupper() else each for each in words).lstrip("_")

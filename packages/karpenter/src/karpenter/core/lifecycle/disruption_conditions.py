@@ -27,6 +27,7 @@ from karpenter.api.labels import (
     RESERVED,
     ZONE,
 )
+from karpenter.api.meta import find_status_condition, is_status_condition_true, status_condition_since
 from karpenter.base.duration import DurationError, parse_duration_or_never
 from karpenter.core.effects import NOTHING, Step
 from karpenter.core.lifecycle.conditions import (
@@ -39,7 +40,6 @@ from karpenter.core.lifecycle.conditions import (
 )
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.state.view import condition, is_true, since
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -65,16 +65,10 @@ def expires_at(claim: NodeClaim) -> datetime | None:
     return None if age is None or born is None else born + age
 
 
-def is_expired(claim: NodeClaim, now: datetime) -> bool:
-    """Whether a claim is too old."""
-    moment = expires_at(claim)
-    return moment is not None and now >= moment
-
-
 def quiet_until(claim: NodeClaim, pool: NodePool) -> datetime | None:
     """Return until when a node is left alone after its last pod came or went; None when never again."""
     wait = consolidate_after(pool)
-    last = claim.status.last_pod_event_time or since(claim.status.conditions, "Initialized")
+    last = claim.status.last_pod_event_time or status_condition_since(claim.status.conditions, "Initialized")
     if wait is None or last is None:
         return None
     return last + wait
@@ -91,7 +85,7 @@ def consolidate_after(pool: NodePool) -> timedelta | None:
 def is_consolidatable(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
     """Whether a node has been quiet for long enough."""
     wait = consolidate_after(pool)
-    if wait is None or not is_true(claim.status.conditions, "Initialized"):
+    if wait is None or not is_status_condition_true(claim.status.conditions, "Initialized"):
         return False
     if not wait:
         return True
@@ -109,7 +103,7 @@ def is_quiet(claim: NodeClaim | None, pool: NodePool | None, now: datetime) -> b
 
 def drift_reason(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: datetime) -> str:
     """Return why a claim no longer is what its pool wants, or nothing."""
-    if not is_true(claim.status.conditions, "Launched"):
+    if not is_status_condition_true(claim.status.conditions, "Launched"):
         return ""
     return (
         _hash_drift(claim, pool)
@@ -121,7 +115,11 @@ def drift_reason(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: dateti
 
 def drifted_since(claim: NodeClaim) -> datetime | None:
     """Return when a claim was found to have drifted, if anyone wrote it down."""
-    return since(claim.status.conditions, "Drifted") if is_true(claim.status.conditions, "Drifted") else None
+    return (
+        status_condition_since(claim.status.conditions, "Drifted")
+        if is_status_condition_true(claim.status.conditions, "Drifted")
+        else None
+    )
 
 
 def _hash_drift(claim: NodeClaim, pool: NodePool) -> str:
@@ -161,7 +159,7 @@ def _catalogue_drift(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: da
 
 
 def _provider_drift(claim: NodeClaim) -> str:
-    found = condition(claim.status.conditions, "Drifted")
+    found = find_status_condition(claim.status.conditions, "Drifted")
     if found is None or found.status != "True" or found.reason in _WORKED_OUT:
         return ""
     return found.reason or "Drifted"

@@ -12,10 +12,10 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
+from karpenter.api.meta import is_status_condition_true
 from karpenter.core.effects import Terminate
 from karpenter.core.lifecycle.conditions import REGISTERED, delete_claim
 from karpenter.core.lifecycle.initialization import is_ready
-from karpenter.core.state.view import is_true
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -71,7 +71,7 @@ def without_machine(
         provider_id = claim.status.provider_id
         if (
             claim.metadata.deletion_timestamp is None
-            and is_true(claim.status.conditions, REGISTERED)
+            and is_status_condition_true(claim.status.conditions, REGISTERED)
             and provider_id not in known
             and not any(is_ready(node) for node in nodes_of(provider_id))
         ):

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from karpenter.api.labels import CAPACITY_TYPE, TERMINATION_TIMESTAMP
 from karpenter.core.effects import NOTHING, Amend, Count, Step
 from karpenter.core.events import repair_blocked
-from karpenter.core.lifecycle.conditions import delete_claim, render_time
-from karpenter.core.lifecycle.metrics import by_pool, pool_of, snake
+from karpenter.core.lifecycle.conditions import by_pool, delete_claim, pool_of, render_time, snake
 from karpenter.core.lifecycle.termination import BadDeadline, deadline
 
 if TYPE_CHECKING:

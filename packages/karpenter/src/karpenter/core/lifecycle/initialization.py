@@ -14,7 +14,7 @@ from karpenter.core.effects import Amend
 from karpenter.core.lifecycle import conditions
 from karpenter.core.lifecycle.conditions import Progress
 from karpenter.core.model.resources import parse_resources
-from karpenter.core.model.taints import is_passing, same_taint
+from karpenter.core.model.taints import is_ephemeral, same_taint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,7 +55,7 @@ def _missing(claim: NodeClaim, node: Node) -> tuple[str, str] | None:
         if any(same_taint(taint, each) for each in node.spec.taints):
             return "StartupTaintsExist", f"StartupTaint {_written(taint.key, taint.effect)} still exists"
     for taint in node.spec.taints:
-        if is_passing(taint):
+        if is_ephemeral(taint):
             return (
                 "KnownEphemeralTaintsExist",
                 f"KnownEphemeralTaint {_written(taint.key, taint.effect)} still exists",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from karpenter.core.lifecycle.conditions import VALIDATION_SUCCEEDED, amend, overlay_board
-from karpenter.core.scheduling.build.overlay import accepted, read
+from karpenter.core.scheduling.build.overlay import parse_overlays, without_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from karpenter.core.effects import Effect
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 PERIOD: Final = 6 * 60 * 60.0
 
@@ -29,12 +29,12 @@ def judge(view: ClusterView, catalog: Catalog, now: datetime) -> tuple[Effect, .
 
 
 def _judged(view: ClusterView, catalog: Catalog, now: datetime) -> Iterator[Effect]:
-    readable, unread = read(view.overlays.values(), catalog.label_rules)
+    readable, unread = parse_overlays(view.overlays.values(), catalog.label_rules)
     pools = {
         pool.name: (pool.spec.template.metadata.labels, catalog.types_of(pool.name))
         for pool in view.pools.values()
     }
-    _, contradicted = accepted(readable, pools)
+    _, contradicted = without_conflicts(readable, pools)
     for overlay in view.overlays.values():
         board = overlay_board(overlay, now)
         if problem := unread.get(overlay.name):

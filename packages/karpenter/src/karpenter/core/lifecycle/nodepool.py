@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.core.effects import Effect
     from karpenter.core.lifecycle.conditions import Board
-    from karpenter.core.state.view import NodeClass
+    from karpenter.core.state.cluster import NodeClass
 
 _ALWAYS_SHOWN: Final = ("cpu", "memory", "pods", "ephemeral-storage", NODES)
 

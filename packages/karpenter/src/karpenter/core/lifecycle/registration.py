@@ -19,11 +19,10 @@ from karpenter.api.labels import (
 )
 from karpenter.api.node import Taint
 from karpenter.api.wire import to_plain
-from karpenter.core.effects import Amend, Count, Outcome
+from karpenter.core.effects import Amend, Count, RegistrationOutcome
 from karpenter.core.events import unregistered_taint_missing
 from karpenter.core.lifecycle import conditions
-from karpenter.core.lifecycle.conditions import Progress
-from karpenter.core.lifecycle.metrics import by_zone, pool_of
+from karpenter.core.lifecycle.conditions import Progress, by_zone, pool_of
 from karpenter.core.model.taints import merge, without
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def outcome(claim: NodeClaim, *, healthy: bool, reason: str = "", message: str =
     if owner is None or not pool_of(claim):
         return ()
     return (
-        Outcome(
+        RegistrationOutcome(
             pool=pool_of(claim),
             pool_uid=owner.uid,
             healthy=healthy,

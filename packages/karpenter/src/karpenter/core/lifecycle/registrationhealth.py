@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.nodepool import NodePool
-    from karpenter.core.effects import Effect, Outcome
-    from karpenter.core.state.view import NodeClass
+    from karpenter.core.effects import Effect, RegistrationOutcome
+    from karpenter.core.state.cluster import NodeClass
 
 REMEMBERED: Final = 4
 _TOO_MANY: Final = 0.5
@@ -51,7 +51,7 @@ def recalled(pool: NodePool) -> History:
 
 
 def noted(
-    pool: NodePool, history: History, outcome: Outcome, now: datetime
+    pool: NodePool, history: History, outcome: RegistrationOutcome, now: datetime
 ) -> tuple[History, tuple[Effect, ...]]:
     """Return the history after an outcome, and what follows for the pool's condition."""
     after = history.after(outcome.healthy)

@@ -28,12 +28,15 @@ from karpenter.core.lifecycle.conditions import (
     INSTANCE_TERMINATING,
     REGISTERED,
     amend,
+    by_capacity,
+    by_pool,
+    by_zone,
     claim_board,
+    grace_of,
     has_finalizer,
     remove_finalizer,
     render_time,
 )
-from karpenter.core.lifecycle.metrics import by_capacity, by_pool, by_zone, grace_of
 from karpenter.core.lifecycle.registration import render_taint
 from karpenter.core.lifecycle.terminator import FORCEFUL, drain, leaves_with_drain
 from karpenter.core.model.taints import same_taint

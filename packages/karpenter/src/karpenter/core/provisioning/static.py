@@ -23,7 +23,7 @@ from karpenter.api.labels import (
     TERMINATION_FINALIZER,
     node_class_label,
 )
-from karpenter.api.meta import ObjectMeta
+from karpenter.api.meta import ObjectMeta, is_status_condition_true
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec
 from karpenter.base.duration import DurationError
 from karpenter.base.quantity import QuantityError
@@ -32,8 +32,7 @@ from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import parse_resources
-from karpenter.core.provisioning.provisioner import owner_of, node_requirements
-from karpenter.core.state.view import is_true
+from karpenter.core.provisioning.provisioner import node_requirements, owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,7 +88,10 @@ def scale_up(pool: NodePool, there: ClaimCounts, rules: LabelRules) -> Step:
     wanted = pool.spec.replicas
     if wanted is None or pool.metadata.deletion_timestamp is not None:
         return NOTHING
-    if not is_true(pool.status.conditions, "Ready") or there.active + there.pending >= wanted:
+    if (
+        not is_status_condition_true(pool.status.conditions, "Ready")
+        or there.active + there.pending >= wanted
+    ):
         return Step(again=PERIOD)
     lacking = min(wanted - there.active, _room(pool, there))
     if lacking <= 0:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.pod import Pod, TopologySpreadConstraint
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 FLEXIBLE: Final = "flexible"
 NONE: Final = "none"

@@ -1,41 +1,52 @@
 """
-The state: what is known of the cluster, taken in event by event, handed out as immutable views.
+Cluster state: the objects that the informers have seen, and immutable views of them.
 
-One writer calls :meth:`Store.apply`; everybody else reads views. A view stays the same value until something
-changes, and making the next one costs little when little changed: only the kinds that changed are copied,
-and only the nodes that changed are joined anew (:mod:`.fleet`).
+:class:`ClusterView` is the cluster at one moment and the input of every decision. The operator takes it from
+:class:`ClusterState`, which the informers keep current; `plan` and `replay` build it from objects with
+:func:`view_of`. A decision cannot tell the difference.
 
-Beside the objects themselves the state remembers what no object says: promises of nodes to pods, claims that
-are about to go, and when each waiting pod was first seen. All of that may be lost in a restart without harm.
+:class:`ClusterState` has one writer, which calls :meth:`ClusterState.apply`. A view stays the same value
+until something changes. The next view copies only the kinds that changed, and :class:`StateNodeIndex` joins
+only the nodes that changed. Beside the objects it holds what no object says: nominations of nodes, NodeClaims
+marked for deletion, and when each pending pod was first seen. A restart may lose all of that without harm.
 
-Nodes, claims and pods, joined as they change.
-
-The same join as :func:`.nodes.state_nodes` makes of a whole view, kept up to date piece by piece: a change
-marks the nodes that it concerns, and only those are joined anew when somebody asks. What did not change stays
-the same value, with everything that was worked out about it.
+This module does no I/O and makes no decision. A Node, its NodeClaim and its pods are joined in
+:mod:`.statenode`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
+from karpenter.api.capacitybuffer import CapacityBuffer
+from karpenter.api.cluster import Namespace, PodDisruptionBudget, PriorityClass, Service
+from karpenter.api.dra import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from karpenter.api.labels import DO_NOT_DISRUPT
-from karpenter.api.meta import Resource
+from karpenter.api.meta import Resource, is_status_condition_true
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
-from karpenter.api.pod import Pod
+from karpenter.api.pod import Pod, PodTemplate
+from karpenter.api.storage import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from karpenter.core.state.pod import is_finished, is_leaving
 from karpenter.core.state.statenode import join, remember, state_nodes
-from karpenter.core.state.view import ClusterView, NodeClass, field_of, is_true
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
@@ -43,6 +54,122 @@ if TYPE_CHECKING:
 
 
 _Names = dict[str, None]
+
+_PODS: Final = "pods"
+_CLASSES: Final = "node_classes"
+_CONSOLIDATION_CONDITIONS: Final = ("Initialized", "Consolidatable", "Drifted", "InstanceTerminating")
+"""Conditions of a NodeClaim whose change can make a consolidation possible."""
+
+_FIELDS: Final[Mapping[type[Resource], str]] = {
+    Pod: "pods",
+    Node: "nodes",
+    NodeClaim: "claims",
+    NodePool: "pools",
+    DaemonSet: "daemon_sets",
+    Deployment: "deployments",
+    ReplicaSet: "replica_sets",
+    ReplicationController: "replication_controllers",
+    StatefulSet: "stateful_sets",
+    Service: "services",
+    Namespace: "namespaces",
+    PersistentVolumeClaim: "volume_claims",
+    PersistentVolume: "volumes",
+    StorageClass: "storage_classes",
+    CSINode: "csi_nodes",
+    VolumeAttachment: "attachments",
+    PodDisruptionBudget: "disruption_budgets",
+    PriorityClass: "priority_classes",
+    NodeOverlay: "overlays",
+    CapacityBuffer: "buffers",
+    PodTemplate: "pod_templates",
+    ResourceClaim: "resource_claims",
+    ResourceClaimTemplate: "resource_claim_templates",
+    ResourceSlice: "resource_slices",
+    DeviceClass: "device_classes",
+}
+
+
+class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
+    """As much of any provider's node class as the core needs."""
+
+    group: str
+    kind: str
+    name: str
+    ready: bool | None = None
+    """None while nobody has said."""
+
+    reason: str = ""
+    """Why it is not ready, for programs or for people, whichever the provider says."""
+
+    message: str = ""
+    deleting: bool = False
+    generation: int = 0
+
+
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Objects by kind and key."""
+
+    pods: Mapping[str, Pod] = {}
+    nodes: Mapping[str, Node] = {}
+    claims: Mapping[str, NodeClaim] = {}
+    pools: Mapping[str, NodePool] = {}
+    node_classes: Mapping[tuple[str, str, str], NodeClass] = {}
+    daemon_sets: Mapping[str, DaemonSet] = {}
+    deployments: Mapping[str, Deployment] = {}
+    replica_sets: Mapping[str, ReplicaSet] = {}
+    replication_controllers: Mapping[str, ReplicationController] = {}
+    stateful_sets: Mapping[str, StatefulSet] = {}
+    services: Mapping[str, Service] = {}
+    namespaces: Mapping[str, Namespace] = {}
+    volume_claims: Mapping[str, PersistentVolumeClaim] = {}
+    volumes: Mapping[str, PersistentVolume] = {}
+    storage_classes: Mapping[str, StorageClass] = {}
+    csi_nodes: Mapping[str, CSINode] = {}
+    attachments: Mapping[str, VolumeAttachment] = {}
+    disruption_budgets: Mapping[str, PodDisruptionBudget] = {}
+    priority_classes: Mapping[str, PriorityClass] = {}
+    overlays: Mapping[str, NodeOverlay] = {}
+    buffers: Mapping[str, CapacityBuffer] = {}
+    pod_templates: Mapping[str, PodTemplate] = {}
+    resource_claims: Mapping[str, ResourceClaim] = {}
+    resource_claim_templates: Mapping[str, ResourceClaimTemplate] = {}
+    resource_slices: Mapping[str, ResourceSlice] = {}
+    device_classes: Mapping[str, DeviceClass] = {}
+    marked: frozenset[str] = frozenset()
+    """Claims that are about to be deleted, by name: a decision that was made and not carried out yet."""
+
+    @cached_property
+    def pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
+        """Bound pods that have not finished, by node name."""
+        found: dict[str, list[Pod]] = {}
+        for pod in self.pods.values():
+            if pod.spec.node_name and not is_finished(pod):
+                found.setdefault(pod.spec.node_name, []).append(pod)
+        return {name: tuple(pods) for name, pods in found.items()}
+
+
+def field_of(kind: type[Resource]) -> str:
+    """Return the field of a view that holds objects of a kind; nothing for kinds that decide nothing."""
+    return _FIELDS.get(kind, "")
+
+
+def view_of(objects: Iterable[Resource], node_classes: Iterable[NodeClass] = ()) -> ClusterView:
+    """Return the view of a cluster that consists of these objects; kinds that decide nothing are left out."""
+    fields: dict[str, dict[str, Resource]] = {}
+    for each in objects:
+        if field := field_of(type(each)):
+            fields.setdefault(field, {})[each.key] = each
+    classes = {(each.group, each.kind, each.name): each for each in node_classes}
+    return ClusterView(node_classes=classes, **fields)  # type: ignore[arg-type]
+
+
+def machinery(view: ClusterView) -> tuple[object, ...]:
+    """
+    Return what a view knows of machines and pools, to be compared with what another knows.
+
+    Quickly, where both are views of one store: they share what has not changed.
+    """
+    return view.nodes, view.claims, view.pools, view.marked
 
 
 class Fleet:
@@ -195,12 +322,6 @@ def _drop(index: dict[str, _Names], value: str, name: str) -> None:
         names.pop(name, None)
         if not names:
             del index[value]
-
-
-_PODS: Final = "pods"
-_CLASSES: Final = "node_classes"
-_WAKING: Final = ("Initialized", "Consolidatable", "Drifted", "InstanceTerminating")
-"""Conditions of claims that make a consolidation worth another look."""
 
 
 class Put(msgspec.Struct, frozen=True):
@@ -434,7 +555,7 @@ def _wish(item: NodePool | NodeOverlay | None) -> tuple[int, bool]:
     """Return what of a pool or an overlay a consolidation depends on."""
     if item is None:
         return 0, False
-    return item.metadata.generation, is_true(item.status.conditions, "Ready")
+    return item.metadata.generation, is_status_condition_true(item.status.conditions, "Ready")
 
 
 def _openness(node: Node | None) -> tuple[object, ...]:
@@ -466,5 +587,5 @@ def _standing(claim: NodeClaim | None) -> tuple[bool, ...]:
     conditions = claim.status.conditions
     return (
         claim.metadata.deletion_timestamp is not None,
-        *(is_true(conditions, kind) for kind in _WAKING),
+        *(is_status_condition_true(conditions, kind) for kind in _CONSOLIDATION_CONDITIONS),
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.pod import Pod
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 _SHARE: Final = re.compile(r"([0-9]{1,9})(%?)")
 _ALWAYS_ALLOW: Final = "AlwaysAllow"

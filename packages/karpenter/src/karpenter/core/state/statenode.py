@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import EMPTYING, HOSTNAME, INITIALIZED, NO_SCHEDULE, NODEPOOL, NODES, REGISTERED
+from karpenter.api.meta import is_status_condition_true
 from karpenter.api.node import Node, Taint
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
 from karpenter.core.model.resources import merge, parse_resources, pod_requests, subtract
-from karpenter.core.model.taints import is_passing, without
+from karpenter.core.model.taints import is_ephemeral, without
 from karpenter.core.state.pod import is_daemon
-from karpenter.core.state.view import is_true
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 _KNOWN: Final = "state_nodes"
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
@@ -73,7 +73,9 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         halves = (self.node, self.claim)
         if any(half is not None and half.metadata.deletion_timestamp is not None for half in halves):
             return True
-        return self.claim is not None and is_true(self.claim.status.conditions, "InstanceTerminating")
+        return self.claim is not None and is_status_condition_true(
+            self.claim.status.conditions, "InstanceTerminating"
+        )
 
     @property
     def is_being_replaced(self) -> bool:
@@ -120,7 +122,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if self.node.spec.unschedulable and not any(t.key == _CORDONED.key for t in found):
                 found = (*found, _CORDONED)
         if self.claim is not None and not self.is_initialized:
-            found = tuple(t for t in without(found, self.claim.spec.startup_taints) if not is_passing(t))
+            found = tuple(t for t in without(found, self.claim.spec.startup_taints) if not is_ephemeral(t))
         return found
 
     @cached_property

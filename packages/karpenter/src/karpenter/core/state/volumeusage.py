@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.pod import PersistentVolumeClaimSpec, Pod, Volume
     from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 _MOST_ALTERNATIVES: Final = 256
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)

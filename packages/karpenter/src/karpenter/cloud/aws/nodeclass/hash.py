@@ -24,8 +24,7 @@ from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.cloud.aws import labels
 from karpenter.core.effects import NOTHING, Amend, Step
 from karpenter.core.lifecycle.conditions import DRIFTED
-from karpenter.core.state.cluster import Put
-from karpenter.core.state.view import NodeClass
+from karpenter.core.state.cluster import NodeClass, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.cloud.aws.cluster import EksCluster
     from karpenter.cloud.cloudprovider import ClusterObjects
-    from karpenter.core.state.cluster import Event
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView, Event
 
 
 CLASS_HASH_VERSION: Final = "p1"
@@ -98,7 +96,9 @@ class NodeClassHashController:
     name = "nodeclass.hash"
     workers = 10
 
-    def __init__(self, *, objects: ClusterObjects, view: Callable[[], ClusterView], cluster: EksCluster) -> None:
+    def __init__(
+        self, *, objects: ClusterObjects, view: Callable[[], ClusterView], cluster: EksCluster
+    ) -> None:
         self._objects = objects
         self._view = view
         self._cluster = cluster

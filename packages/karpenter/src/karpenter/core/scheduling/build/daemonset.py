@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from karpenter.api.pod import NodeAffinity
     from karpenter.api.workloads import DaemonSet
+    from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
-    from karpenter.core.state.view import ClusterView
 
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

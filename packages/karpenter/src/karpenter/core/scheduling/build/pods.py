@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from karpenter.api.labels import LabelRules
     from karpenter.api.meta import OwnerReference
     from karpenter.api.pod import PodSpec, TopologySpreadConstraint
+    from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.pdb import Guards
     from karpenter.core.state.statenode import StateNode
-    from karpenter.core.state.view import ClusterView
 
 
 _ENCODER: Final = msgspec.json.Encoder()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.capacitybuffer import CapacityBuffer
     from karpenter.api.workloads import Deployment, ReplicaSet, StatefulSet
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 MAX_BUFFER_PODS: Final = 100_000
 """For how many pods one buffer may keep room."""

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod, PodResourceClaim
     from karpenter.core.model.catalog import Catalog, DeviceTemplates
     from karpenter.core.scheduling.dynamicresources.types import NodeTerms
+    from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
-    from karpenter.core.state.view import ClusterView
 
 
 def build_dynamic_resources(

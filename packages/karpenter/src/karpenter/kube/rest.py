@@ -1,0 +1,566 @@
+"""
+REST resources of an API server, and the requests that can be sent about them.
+
+A :class:`Target` is one kind of object: where it is on the server, and how its bytes are read. :class:`Typed`
+reads the structs of :mod:`karpenter.api`, which hold the fields that we use and no more. :class:`Untyped` reads
+plain dictionaries that keep every field, for code that writes whole objects back. Client and informers take
+either, and a struct's class stands for its target: ``client.get(Pod, "web-0", namespace="shop")``. An object
+that cannot be decoded is reported beside those that can.
+
+The functions below are the API verbs: each returns a :class:`Request` and sends nothing. Query parameters and
+subresources are spelled here and nowhere else. Four values change part of an object:
+
+    MergePatch       fields with their new values; null removes one; a list is replaced whole (RFC 7386)
+    JsonPatch        operations in order, with tests; all or nothing (RFC 6902)
+    StrategicPatch   like MergePatch, but lists of built-in kinds are merged by key; not for custom resources
+    Apply            all fields that we own of an object; the server keeps what other managers own
+
+``version`` makes a merge or strategic patch conditional: the server answers Conflict if the object is no longer
+at that resourceVersion. Use it whenever a list (conditions, taints, finalizers) is written whole.
+See https://kubernetes.io/docs/reference/using-api/api-concepts/ and
+https://kubernetes.io/docs/reference/using-api/server-side-apply/.
+"""
+
+import gc
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from karpenter.api.kinds import kind_of
+from karpenter.api.meta import ListMeta, Resource
+from karpenter.api.wire import InvalidObject, Wire, decode, to_plain
+from karpenter.kube.transport import Pairs, Request
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Resource)
+
+Plain: TypeAlias = dict[str, Any]
+Body: TypeAlias = Wire | Mapping[str, Any]
+"""What can be written: a struct, or plain data."""
+
+
+class Identity(NamedTuple):
+    """Which object, and which version of it."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    """Its resourceVersion."""
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or just the name for objects of the whole cluster."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """Part of a list, or all of it."""
+
+    items: tuple[T, ...]
+    version: str
+    """The resourceVersion at which the list is true; a watch starts here."""
+
+    more: str = ""
+    """The token for the next page; empty on the last."""
+
+    broken: tuple[InvalidObject, ...] = ()
+    """Items that could not be read."""
+
+
+class _Meta(Wire, frozen=True, kw_only=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Head(Wire, frozen=True, kw_only=True):
+    """Just enough of an object to say which one it is."""
+
+    metadata: _Meta = _Meta()
+
+
+class _Items(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """A list as the wire has it; servers written in Go may say null for empty."""
+
+    metadata: ListMeta = ListMeta()
+    items: list[T] | None = None
+
+
+def identify(data: bytes | msgspec.Raw) -> Identity:
+    """Return which object the bytes are, reading nothing else of it."""
+    meta = msgspec.json.decode(data, type=_Head).metadata
+    return Identity(meta.namespace, meta.name, meta.uid, meta.resource_version)
+
+
+class Target(ABC, Generic[T]):
+    """One kind of object on the server."""
+
+    def __init__(self, *, api_version: str, kind: str, plural: str, namespaced: bool) -> None:
+        self.api_version = api_version
+        self.kind = kind
+        self.plural = plural
+        self.namespaced = namespaced
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.api_version}/{self.plural})"
+
+    def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Return the address of one object, or of all if no name is given."""
+        root = "/apis" if "/" in self.api_version else "/api"
+        parts = [root, self.api_version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name:
+            if self.namespaced and not namespace:
+                raise ValueError(f"{self.kind} {name} needs a namespace")
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    @abstractmethod
+    def read(self, data: bytes) -> T:
+        """Read one object.
+
+        Raises:
+            InvalidObject: the bytes are not an object of this kind.
+        """
+
+    @abstractmethod
+    def read_page(self, data: bytes) -> Page[T]:
+        """Read a list. Items that cannot be read are reported beside the others.
+
+        Raises:
+            msgspec.DecodeError: the bytes are not a list at all.
+        """
+
+    @abstractmethod
+    def identify(self, item: T) -> Identity:
+        """Return which object `item` is."""
+
+    def family(self, item: T) -> str:  # noqa: ARG002  a kind may know of no families
+        """Return what `item` has in common with those that are much like it: its owner, where it has one."""
+        return ""
+
+    def write(self, body: Body) -> bytes:
+        """Write an object as JSON that says its apiVersion and kind."""
+        plain = to_plain(body) if isinstance(body, Wire) else body
+        return msgspec.json.encode({"apiVersion": self.api_version, "kind": self.kind, **plain})
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector out of what is being built: walking it takes longer than building it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class Typed(Target[R]):
+    """A kind that is read as a struct."""
+
+    def __init__(self, struct: type[R]) -> None:
+        kind = kind_of(struct)
+        super().__init__(
+            api_version=kind.api_version, kind=kind.name, plural=kind.plural, namespaced=kind.namespaced
+        )
+        self._struct = struct
+        self._one = msgspec.json.Decoder(struct)
+        self._many = msgspec.json.Decoder(_Items[struct])  # type: ignore[valid-type]  # made at run time
+        self._raw = msgspec.json.Decoder(_Items[msgspec.Raw])
+
+    def read(self, data: bytes) -> R:
+        """Read one object; quickly if it is as expected, leniently if not."""
+        try:
+            return self._one.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return decode(data, self._struct)
+
+    def read_page(self, data: bytes) -> Page[R]:
+        """Read a list, whole if every item is as expected, one by one if not."""
+        try:
+            with _no_collection():
+                listed = self._many.decode(data)
+        except msgspec.ValidationError:
+            return self._read_one_by_one(data)
+        return Page(
+            items=tuple(listed.items or ()),
+            version=listed.metadata.resource_version,
+            more=listed.metadata.continue_,
+        )
+
+    def _read_one_by_one(self, data: bytes) -> Page[R]:
+        listed = self._raw.decode(data)
+        items: list[R] = []
+        broken: list[InvalidObject] = []
+        for raw in listed.items or ():
+            try:
+                items.append(decode(bytes(raw), self._struct))
+            except InvalidObject as error:
+                broken.append(error)
+        return Page(
+            items=tuple(items),
+            version=listed.metadata.resource_version,
+            more=listed.metadata.continue_,
+            broken=tuple(broken),
+        )
+
+    def identify(self, item: R) -> Identity:
+        """Return which object `item` is."""
+        meta = item.metadata
+        return Identity(meta.namespace, meta.name, meta.uid, meta.resource_version)
+
+    def family(self, item: R) -> str:
+        """Return the uid of the first owner."""
+        owners = item.metadata.owner_references
+        return owners[0].uid if owners else ""
+
+
+class Untyped(Target[Plain]):
+    """A kind that is read as plain dictionaries, with every field that the server sent."""
+
+    _one = msgspec.json.Decoder(Plain)
+    _many = msgspec.json.Decoder(_Items[Plain])
+
+    def read(self, data: bytes) -> Plain:
+        """Read one object."""
+        try:
+            return self._one.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InvalidObject(subject=self.kind, problem=f"not a JSON object: {error}") from error
+
+    def read_page(self, data: bytes) -> Page[Plain]:
+        """Read a list; each item says its apiVersion and kind, also where the server left them out."""
+        with _no_collection():
+            listed = self._many.decode(data)
+        return Page(
+            items=tuple(
+                {"apiVersion": self.api_version, "kind": self.kind, **item} for item in listed.items or ()
+            ),
+            version=listed.metadata.resource_version,
+            more=listed.metadata.continue_,
+        )
+
+    def identify(self, item: Plain) -> Identity:
+        """Return which object `item` is."""
+        meta = item.get("metadata") or {}
+        return Identity(
+            meta.get("namespace", ""),
+            meta.get("name", ""),
+            meta.get("uid", ""),
+            meta.get("resourceVersion", ""),
+        )
+
+
+_TYPED: dict[type[Resource], Typed[Any]] = {}
+
+
+def target_of(kind: "type[T] | Target[T]") -> Target[T]:
+    """Return the target of a struct; a target is its own."""
+    if isinstance(kind, Target):
+        return kind
+    if not issubclass(kind, Resource):
+        raise TypeError(f"{kind.__name__} is not a kind of API object")
+    if kind not in _TYPED:
+        _TYPED[kind] = Typed(kind)
+    return _TYPED[kind]
+
+
+def untyped(api_version: str, plural: str, *, kind: str, namespaced: bool) -> Untyped:
+    """Return the target of any kind: ``untyped("apps/v1", "deployments", kind="Deployment", ...)``."""
+    return Untyped(api_version=api_version, kind=kind, plural=plural, namespaced=namespaced)
+
+
+class MergePatch(msgspec.Struct, frozen=True):
+    """Fields as they shall be."""
+
+    content_type: ClassVar[str] = "application/merge-patch+json"
+
+    changes: Mapping[str, Any]
+    version: str = ""
+
+    def body(self) -> bytes:
+        """Write the patch."""
+        return msgspec.json.encode(_conditional(self.changes, self.version))
+
+
+class StrategicPatch(msgspec.Struct, frozen=True):
+    """Fields as they shall be; lists are merged by key."""
+
+    content_type: ClassVar[str] = "application/strategic-merge-patch+json"
+
+    changes: Mapping[str, Any]
+    version: str = ""
+
+    def body(self) -> bytes:
+        """Write the patch."""
+        return msgspec.json.encode(_conditional(self.changes, self.version))
+
+
+class JsonPatch(msgspec.Struct, frozen=True):
+    """Operations in order; a test among them that fails undoes all."""
+
+    content_type: ClassVar[str] = "application/json-patch+json"
+
+    operations: Sequence[Mapping[str, Any]]
+
+    def body(self) -> bytes:
+        """Write the patch."""
+        return msgspec.json.encode(self.operations)
+
+
+class Apply(msgspec.Struct, frozen=True):
+    """Everything that we own of an object."""
+
+    content_type: ClassVar[str] = "application/apply-patch+yaml"
+
+    object: Mapping[str, Any]
+    force: bool = True
+    """Take over fields that others own, instead of answering Conflict."""
+
+    def body(self) -> bytes:
+        """Write the object; JSON is YAML."""
+        return msgspec.json.encode(self.object)
+
+
+Patch: TypeAlias = MergePatch | StrategicPatch | JsonPatch | Apply
+
+
+def pointer(*parts: str) -> str:
+    """Return the JSON pointer to a field, such as ``/metadata/annotations/karpenter.sh~1nodepool-hash``."""
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def _conditional(changes: Mapping[str, Any], version: str) -> Mapping[str, Any]:
+    if not version:
+        return changes
+    return {**changes, "metadata": {**changes.get("metadata", {}), "resourceVersion": version}}
+
+
+_JSON = "application/json"
+_ACCEPT: Pairs = (("accept", _JSON),)
+_SENDS_JSON: Pairs = (("accept", _JSON), ("content-type", _JSON))
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Which objects of a kind: those of a namespace, by labels, by fields. Empty means all."""
+
+    namespace: str = ""
+    labels: str = ""
+    """Such as ``app=web,tier!=test``."""
+
+    fields: str = ""
+    """Such as ``spec.nodeName=node-1``."""
+
+    def query(self) -> Pairs:
+        """Return the query parameters."""
+        return _given(("labelSelector", self.labels), ("fieldSelector", self.fields))
+
+
+EVERYTHING = Selection()
+
+
+class Preconditions(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be true of an object for a delete or an eviction to happen; else Conflict."""
+
+    uid: str = ""
+    version: str = ""
+
+    def plain(self) -> dict[str, str]:
+        """Return them as the API spells them."""
+        return dict(_given(("uid", self.uid), ("resourceVersion", self.version)))
+
+
+ANY_STATE = Preconditions()
+
+
+def get(target: Target[Any], name: str, *, namespace: str = "", subresource: str = "") -> Request:
+    """Read one object."""
+    path = target.path(namespace=namespace, name=name, subresource=subresource)
+    return Request(method="GET", path=path, headers=_ACCEPT)
+
+
+def list_page(
+    target: Target[Any], selection: Selection = EVERYTHING, *, limit: int = 0, after: str = ""
+) -> Request:
+    """Read a list, or the page of it that `after` points to."""
+    paging = _given(("limit", str(limit) if limit else ""), ("continue", after))
+    return Request(
+        method="GET",
+        path=target.path(namespace=selection.namespace),
+        query=selection.query() + paging,
+        headers=_ACCEPT,
+    )
+
+
+def watch(
+    target: Target[Any],
+    selection: Selection = EVERYTHING,
+    *,
+    since: str,
+    seconds: int,
+    bookmarks: bool = True,
+) -> Request:
+    """Follow changes after the resourceVersion `since`; the server ends the watch after `seconds`."""
+    return Request(
+        method="GET",
+        path=target.path(namespace=selection.namespace),
+        query=(
+            *selection.query(),
+            ("watch", "true"),
+            *((("allowWatchBookmarks", "true"),) if bookmarks else ()),
+            ("resourceVersion", since),
+            ("timeoutSeconds", str(seconds)),
+        ),
+        headers=_ACCEPT,
+    )
+
+
+def create(
+    target: Target[Any], body: Body, *, namespace: str = "", manager: str, dry_run: bool = False
+) -> Request:
+    """Make a new object."""
+    return Request(
+        method="POST",
+        path=target.path(namespace=namespace),
+        query=_writing(manager, dry_run),
+        headers=_SENDS_JSON,
+        body=target.write(body),
+    )
+
+
+def replace(
+    target: Target[Any],
+    body: Body,
+    *,
+    name: str,
+    namespace: str = "",
+    subresource: str = "",
+    manager: str,
+    dry_run: bool = False,
+) -> Request:
+    """Write a whole object over another: what is missing in `body` is removed, so never send a struct."""
+    return Request(
+        method="PUT",
+        path=target.path(namespace=namespace, name=name, subresource=subresource),
+        query=_writing(manager, dry_run),
+        headers=_SENDS_JSON,
+        body=target.write(body),
+    )
+
+
+def patch(
+    target: Target[Any],
+    name: str,
+    change: Patch,
+    *,
+    namespace: str = "",
+    subresource: str = "",
+    manager: str,
+    dry_run: bool = False,
+) -> Request:
+    """Change part of an object, or apply ours."""
+    query = _writing(manager, dry_run)
+    if isinstance(change, Apply):
+        query += (("force", "true" if change.force else "false"),)
+    return Request(
+        method="PATCH",
+        path=target.path(namespace=namespace, name=name, subresource=subresource),
+        query=query,
+        headers=(("accept", _JSON), ("content-type", change.content_type)),
+        body=change.body(),
+    )
+
+
+def delete(
+    target: Target[Any],
+    name: str,
+    *,
+    namespace: str = "",
+    only_if: Preconditions = ANY_STATE,
+    propagation: str = "",
+    grace: int | None = None,
+    dry_run: bool = False,
+) -> Request:
+    """Ask for an object to go away."""
+    options = _delete_options(only_if=only_if, propagation=propagation, grace=grace)
+    return Request(
+        method="DELETE",
+        path=target.path(namespace=namespace, name=name),
+        query=_given(("dryRun", "All" if dry_run else "")),
+        headers=_SENDS_JSON,
+        body=msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}),
+    )
+
+
+def evict(
+    name: str,
+    *,
+    namespace: str,
+    only_if: Preconditions = ANY_STATE,
+    grace: int | None = None,
+    dry_run: bool = False,
+) -> Request:
+    """Ask for a pod to go away, if its disruption budget allows."""
+    options = _delete_options(only_if=only_if, propagation="", grace=grace)
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+        **({"deleteOptions": options} if options else {}),
+    }
+    return _on_pod(name, namespace, "eviction", body, dry_run=dry_run)
+
+
+def bind(name: str, *, namespace: str, node: str, uid: str = "") -> Request:
+    """Put a pod on a node, as a scheduler does."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "namespace": namespace, **({"uid": uid} if uid else {})},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    return _on_pod(name, namespace, "binding", body)
+
+
+def _on_pod(
+    name: str, namespace: str, subresource: str, body: dict[str, Any], *, dry_run: bool = False
+) -> Request:
+    return Request(
+        method="POST",
+        path=f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}/{subresource}",
+        query=_given(("dryRun", "All" if dry_run else "")),
+        headers=_SENDS_JSON,
+        body=msgspec.json.encode(body),
+    )
+
+
+def _delete_options(*, only_if: Preconditions, propagation: str, grace: int | None) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if preconditions := only_if.plain():
+        options["preconditions"] = preconditions
+    if propagation:
+        options["propagationPolicy"] = propagation
+    if grace is not None:
+        options["gracePeriodSeconds"] = grace
+    return options
+
+
+def _writing(manager: str, dry_run: bool) -> Pairs:
+    return _given(("fieldManager", manager), ("dryRun", "All" if dry_run else ""))
+
+
+def _given(*pairs: tuple[str, str]) -> Pairs:
+    """Leave out what has no value."""
+    return tuple(pair for pair in pairs if pair[1])
