@@ -36,6 +36,7 @@ class Entry(msgspec.Struct, frozen=True):
 COMMANDS: dict[str, Entry] = {
     "catalog": Entry("karpenter.cli.catalog:catalog", "Look at instance types and their prices."),
     "completion": Entry("karpenter.cli.completion:completion", "Print the completion script for a shell."),
+    "convert": Entry("karpenter.cli.convert:convert", "Convert manifests from before version 1."),
     "crds": Entry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
     "demo": Entry(
         "karpenter_local.cli.demo:demo", "Watch machines come and go for pods, on this machine alone."
