@@ -25,7 +25,7 @@ from karpenter.convert.findings import items, mapping
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.convert.findings import Findings, Plain
+    from karpenter.convert.findings import Findings, Path, Plain
 
 PROVISIONER_NAME: Final = "karpenter.sh/provisioner-name"
 INSTANCE_PODS: Final = "karpenter.k8s.aws/instance-pods"
@@ -100,6 +100,11 @@ def converted_labels(labels: object, findings: Findings, field: str) -> Plain:
             findings.info("Renamed", f"label {key} is {new} now", field)
         found[new] = value
     return found
+
+
+def moved_labels(labels: object, new: Path, old: Path) -> dict[Path, Path]:
+    """Return where labels that were renamed come from."""
+    return {(*new, STABLE_LABELS[key]): (*old, key) for key in mapping(labels) if key in STABLE_LABELS}
 
 
 def converted_requirements(requirements: object, findings: Findings, *, pool: str, field: str) -> list[Any]:

@@ -18,6 +18,7 @@ from karpenter.convert.labels import (
     converted_labels,
     converted_metadata,
     converted_requirements,
+    moved_labels,
     with_defaults,
 )
 from karpenter.convert.nodeclasses import API_VERSION as CLASS_VERSION
@@ -147,8 +148,9 @@ def convert_provisioner(
         "metadata": converted_metadata(plain),
         "spec": pool_spec,
     }
+    moves = moved_labels(spec.get("labels"), (*_TEMPLATE, "metadata", "labels"), ("spec", "labels"))
     return PoolOutcome(
-        pool=NewDocument(plain=document, moves=_MOVES),
+        pool=NewDocument(plain=document, moves={**_MOVES, **moves}),
         kubelet=_kubelet(spec.get("kubeletConfiguration"), findings, "spec.kubeletConfiguration"),
         node_class=node_class,
         findings=tuple(findings.found),
@@ -309,8 +311,10 @@ def convert_beta_pool(plain: Plain) -> PoolOutcome:
         "metadata": converted_metadata(plain),
         "spec": new_spec,
     }
+    place: Path = (*_TEMPLATE, "metadata", "labels")
+    moves = moved_labels(metadata.get("labels"), place, place)
     return PoolOutcome(
-        pool=NewDocument(plain=document, moves=_BETA_MOVES),
+        pool=NewDocument(plain=document, moves={**_BETA_MOVES, **moves}),
         kubelet=_kubelet(inner.get("kubelet"), findings, "spec.template.spec.kubelet"),
         findings=tuple(findings.found),
     )
