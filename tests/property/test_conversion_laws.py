@@ -85,7 +85,9 @@ SELECTORS = st.dictionaries(
     st.sampled_from(["karpenter.sh/provisioner-name", "beta.kubernetes.io/os", "kubernetes.io/os", "team"]),
     NAMES,
 )
-PODS = st.fixed_dictionaries({"containers": st.just([])}, optional={"nodeSelector": SELECTORS})
+PODS: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {"containers": st.just([])}, optional={"nodeSelector": SELECTORS}
+)
 VALUES = st.fixed_dictionaries(
     {},
     optional={
@@ -109,7 +111,12 @@ def an_object(version: str, kind: str, spec: st.SearchStrategy[Any]) -> st.Searc
     )
 
 
-DOCUMENTS = st.lists(
+def identity(document: Any) -> tuple[Any, Any]:
+    """Return what no two documents have in common."""
+    return document.get("kind"), document.get("metadata", {}).get("name")
+
+
+DOCUMENTS: st.SearchStrategy[list[Any]] = st.lists(
     st.one_of(
         an_object("karpenter.sh/v1alpha5", "Provisioner", PROVISIONERS),
         an_object("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate", TEMPLATES),
@@ -119,7 +126,7 @@ DOCUMENTS = st.lists(
     ),
     min_size=1,
     max_size=5,
-    unique_by=lambda each: (each.get("kind"), each.get("metadata", {}).get("name")),
+    unique_by=identity,
 )
 
 

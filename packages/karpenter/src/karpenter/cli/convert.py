@@ -106,7 +106,8 @@ def convert(  # noqa: PLR0917  click hands over options by name
     Reads Provisioner and AWSNodeTemplate, v1beta1 kinds, values of every generation of the Helm chart,
     props of the CDK add-on, workloads that use old labels, alerts and dashboards with old metrics, and node
     groups of Cluster Autoscaler (as `aws autoscaling describe-auto-scaling-groups` or a config of eksctl
-    describes them). Comments, order and documents of other kinds are kept. What is converted already stays as it is.
+    describes them). Comments, order and documents of other kinds are kept. What is converted already stays
+    as it is.
 
     Documents go to standard output, findings to standard error: info (renamed), warn (behaves differently),
     error (has no counterpart; the object is left as it was, and --in-place writes nothing).

@@ -38,6 +38,7 @@ COMMANDS: dict[str, Entry] = {
     "completion": Entry("karpenter.cli.completion:completion", "Print the completion script for a shell."),
     "convert": Entry("karpenter.cli.convert:convert", "Convert manifests from before version 1."),
     "crds": Entry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
+    "definition": Entry("karpenter.cli.definition:definition", "Keep NodePools in one short file."),
     "demo": Entry(
         "karpenter_local.cli.demo:demo", "Watch machines come and go for pods, on this machine alone."
     ),

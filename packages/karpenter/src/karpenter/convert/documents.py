@@ -234,8 +234,8 @@ class _Conversion:
         finding = ConversionFinding(
             level=ERROR,
             code="ClassMissing",
-            message=f"kubelet settings {settings} belong to EC2NodeClass {name}, which is not among the input: "
-            "convert both together",
+            message=f"kubelet settings {settings} belong to EC2NodeClass {name}, which is not among the "
+            "input: convert both together",
         )
         item.outcome = ConversionOutcome(findings=(*item.outcome.findings, finding))
 
