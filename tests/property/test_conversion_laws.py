@@ -173,3 +173,29 @@ def test_the_text_says_what_the_documents_say(documents: list[Any]) -> None:
             written = rewrite(text, result.old.plain, result.new)
 
             assert list(read_documents(written, source="")) == result.plains
+
+
+JUNK: st.SearchStrategy[Any] = st.one_of(
+    st.none(),
+    st.integers(-1, 1),
+    st.text(max_size=2),
+    st.just([]),
+    st.just({}),
+    st.just([{}]),
+    st.just({"a": [1]}),
+)
+
+
+@given(DOCUMENTS, st.data())
+def test_garbage_is_a_finding(documents: list[Any], data: st.DataObject) -> None:
+    """Whatever stands where something else should be, conversion ends, and does so twice the same way."""
+    document = data.draw(st.sampled_from(documents))
+    while isinstance(document, dict) and document:
+        key = data.draw(st.sampled_from(sorted(document)))
+        if not isinstance(document[key], dict) or data.draw(st.booleans()):
+            document[key] = data.draw(JUNK)
+            break
+        document = document[key]
+    once, _ = converted(documents, "R")
+
+    assert converted(once, "R")[0] == once

@@ -82,8 +82,7 @@ def test_import_is_the_way_back() -> None:
         ),
         (
             ("render", "-", "--cluster-name", "c"),
-            "karpenter: {node_pools: {a: {limits: {cpu: 1}, taints: "
-            "[{key: x, effect: NoSchedule}, {key: x, effect: NoSchedule}]}}}",
+            "karpenter: {node_pools: {a: {limits: {cpu: 1}, taints: [&x {key: x, effect: NoExecute}, *x]}}}",
             ["spec.template.spec.taints[1]: Duplicate value"],
         ),
         (

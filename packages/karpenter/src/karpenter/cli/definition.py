@@ -34,7 +34,7 @@ _definition_argument = click.argument(
 )
 
 
-@click.group()
+@click.group(epilog="Example:\n\n  karpenter definition check cluster.yaml --cluster-name prod")
 def definition() -> None:
     """
     Keep NodePools and EC2NodeClasses in one short file, the cluster definition.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
-from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL_HASH, NODEPOOL_HASH_VERSION
+from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, ON_DEMAND
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import NodePool
 from karpenter.api.wire import convert
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
+    from karpenter.core.scheduling.problem import Purchase
     from karpenter.core.state.statenode import StateNode
     from karpenter.core.state.view import ClusterView
 
@@ -303,7 +304,7 @@ def _as_defined(
 
 def _stamped(claim: NodeClaim, before: Mapping[str, NodePool], classes: Mapping[str, str]) -> NodeClaim:
     meta, status = claim.metadata, claim.status
-    past = before.get(claim.metadata.labels.get("karpenter.sh/nodepool", ""))
+    past = before.get(claim.metadata.labels.get(NODEPOOL, ""))
     if past is not None and NODEPOOL_HASH not in meta.annotations:
         stamps = {NODEPOOL_HASH: pool_hash(past), NODEPOOL_HASH_VERSION: POOL_HASH_VERSION}
         meta = msgspec.structs.replace(meta, annotations={**meta.annotations, **stamps})
@@ -372,9 +373,7 @@ class _Passes:
                 pool=pools[name].pool,
                 reason=drifted.get(name, command.reason),
                 step=step,
-                replacement=tuple(
-                    f"{each.instance_type} {each.zone} {each.capacity_type}" for each in bought
-                ),
+                replacement=tuple(_told(each) for each in bought),
                 pods=len([pod for pod in pools[name].pods if pod.metadata.owner_references]),
                 hourly_before=price_of(pools[name], self._catalog) or 0.0,
                 hourly_after=command.hourly_after / share,
@@ -394,6 +393,12 @@ class _Passes:
             message=held.message,
             hourly_before=price_of(node, self._catalog) or 0.0,
         )
+
+
+def _told(bought: Purchase) -> str:
+    """Return what would be bought; on-demand goes without saying."""
+    usual = bought.capacity_type == ON_DEMAND
+    return f"{bought.instance_type} {bought.zone}{'' if usual else f' {bought.capacity_type}'}"
 
 
 _NOTHING: Final = Kept(node="", code="", message="nothing is known about it")

@@ -26,7 +26,8 @@ def text(found: DefinitionCheck) -> str:
     lines = [table([("", "POOL", "TYPES", "CHEAPEST", "$/HOUR"), *map(_pool_row, found.pools)])]
     for pool in found.pools:
         for each in pool.fields:
-            lines.append(f"  {pool.name}: {each.object} {each.field}")
+            short = each.field.removeprefix("spec.template.").removeprefix("spec.")
+            lines.append(f"  {each.object} {pool.name}: {short}")
             lines.append(f"    {_value(each.before)} -> {_value(each.after)}")
     if found.machines:
         lines.append("")

@@ -87,7 +87,7 @@ class _Conversion:
         self._class_names = {
             str(at(each, ("metadata", "name")))
             for each in every
-            if each.get("kind") in {KIND, "AWSNodeTemplate"}
+            if str(each.get("kind")) in {KIND, "AWSNodeTemplate"}
         }
 
     def convert(self) -> list[ConvertedDocument]:

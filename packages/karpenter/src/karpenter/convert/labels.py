@@ -137,7 +137,7 @@ def with_defaults(requirements: list[Any], labels: Plain) -> tuple[list[Any], li
 
     The NodePool API fills in nothing: https://karpenter.sh/v0.32/upgrading/v1beta1-migration/
     """
-    named = {mapping(each).get("key") for each in requirements} | set(labels)
+    named = {str(mapping(each).get("key")) for each in requirements} | set(labels)
     added = [
         _requirement(key, "In", [value])
         for key, value in ((OS, "linux"), (ARCH, "amd64"), (CAPACITY_TYPE, "on-demand"))

@@ -247,7 +247,7 @@ def _scaling_types(name: str, group: Plain, findings: Findings) -> list[Plain]:
     if wanted is not None:
         found += _ranges(wanted)
     elif types:
-        found.append(requirement(INSTANCE_TYPE, "In", *dict.fromkeys(types)))
+        found.append(requirement(INSTANCE_TYPE, "In", *dict.fromkeys(map(str, types))))
     else:
         findings.error(
             "InstanceTypes", f"{name}: its instance types are in its launch template only; list them"

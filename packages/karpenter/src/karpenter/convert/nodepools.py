@@ -167,7 +167,7 @@ def _node_class(
             "Provider", f"exactly one of provider and providerRef has to be set, not {amount}", "spec"
         )
     if reference:
-        kind = mapping(reference).get("kind") or "AWSNodeTemplate"
+        kind = str(mapping(reference).get("kind") or "AWSNodeTemplate")
         if kind not in {"AWSNodeTemplate", KIND}:
             findings.error("Provider", f"kind {kind} is not one we know", "spec.providerRef.kind")
         return class_reference(str(mapping(reference).get("name", ""))), None

@@ -40,7 +40,7 @@ def pod_place(plain: Plain) -> Path | None:
 def convert_workload(plain: Plain) -> ConversionOutcome | None:
     """Return what becomes of a workload or a Node; None when it uses no old name."""
     work = _Workload(plain)
-    if plain.get("kind") in _NODE_KINDS:
+    if str(plain.get("kind")) in _NODE_KINDS:
         work.annotations(("metadata", "annotations"))
     else:
         place = pod_place(plain)

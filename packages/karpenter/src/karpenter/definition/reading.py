@@ -193,7 +193,7 @@ class _DefinitionReader:
     def _value(self, value: Any, key: Any, place: str) -> Any:
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
-        if isinstance(value, str) and key in _LOWER_CASE and value != value.lower():
+        if isinstance(value, str) and str(key) in _LOWER_CASE and value != value.lower():
             self.warnings.append(
                 f"{place}.values: {value} is {value.lower()}: values of {key} are lower case"
             )
