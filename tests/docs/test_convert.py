@@ -23,7 +23,7 @@ BLOCK = re.compile(
 
 
 def test_the_check_of_the_page_is_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever types the command reads what the page shows."""
+    """The command of the page prints what the page shows."""
     monkeypatch.chdir(ROOT)
     found = BLOCK.search(DEFINITION)
     assert found is not None

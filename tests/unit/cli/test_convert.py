@@ -175,7 +175,7 @@ def test_a_document_that_cannot_be_read_stays_among_others() -> None:
 
 @pytest.mark.parametrize("command", ["validate", "plan"])
 def test_old_kinds_are_refused_with_the_name_of_the_command(command: str) -> None:
-    """Whoever hands in an old kind reads how to convert it."""
+    """The refusal of an old kind says how to convert it."""
     done = CliRunner().invoke(main, [command, "-f", str(SEED)])
 
     assert done.exit_code == 2

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 GITOPS = ROOT / "examples" / "gitops"
-SEED = ROOT / "tests" / "data" / "seeds" / "definition.yaml"
+SEED = ROOT / "tests" / "data" / "definitions" / "cluster.yaml"
 NOW = ("--now", "2026-03-01T00:00:00Z")
 OLD = ("--from", str(GITOPS / "cluster.yaml"))
 LIVE = ("-f", str(GITOPS / "live.yaml"))
@@ -141,6 +141,18 @@ def test_a_check_without_a_cluster_says_what_pools_may_buy() -> None:
     assert "nothing on sale fits" in done.stdout
 
 
+def test_a_pool_is_held_against_what_its_region_sells() -> None:
+    """Requirements that name zones of one region are compared with what that region sells."""
+    zones = ["eu-west-1a", "eu-west-1b", "eu-west-1c"]
+    wanted = [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": zones}]
+    pool = {"limits": {"cpu": 1}, "requirements": wanted}
+    plain = {"karpenter": {"cluster_name": "c", "node_pools": {"a": pool}}}
+    (found,) = json.loads(run("check", "-", "-o", "json", given=json.dumps(plain)).stdout)["pools"]
+
+    assert found["types"] > 100
+    assert "eu-west-1" in found["cheapest"]
+
+
 def test_a_change_lets_machines_drift() -> None:
     """One machine is replaced, one is held by a budget, and the third is as wanted."""
     found = checked(*OLD, *LIVE)
@@ -154,9 +166,9 @@ def test_a_change_lets_machines_drift() -> None:
     assert machines["ip-10-0-0-1"]["reason"] == "RequirementsDrifted"
     assert machines["ip-10-0-0-1"]["step"] == 1
     assert machines["ip-10-0-0-1"]["replacement"][0].startswith("c")
-    assert machines["ip-10-0-0-3"]["held_by"] == "PodDisruptionBudget"
+    assert machines["ip-10-0-0-3"]["heldBy"] == "PodDisruptionBudget"
     assert "default/ledger" in machines["ip-10-0-0-3"]["message"]
-    saved = machines["ip-10-0-0-1"]["hourly_before"] - machines["ip-10-0-0-1"]["hourly_after"]
+    saved = machines["ip-10-0-0-1"]["hourlyBefore"] - machines["ip-10-0-0-1"]["hourlyAfter"]
     assert found["monthlyBefore"] - found["monthlyAfter"] == pytest.approx(saved * 730)
 
 

@@ -14,7 +14,7 @@ from karpenter.api.validation.objects import check_object
 from karpenter.definition.objects import DefinitionError, import_definition, render_definition
 from karpenter.definition.reading import read_definition
 
-SEED = Path(__file__).parents[2] / "data" / "seeds" / "definition.yaml"
+SEED = Path(__file__).parents[2] / "data" / "definitions" / "cluster.yaml"
 OS = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
 ARCH = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
 BOUGHT = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
@@ -157,7 +157,7 @@ def test_classes(node_class: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 def test_machines_with_a_gpu() -> None:
-    """Only types with a GPU are allowed; whoever says how many is left alone."""
+    """Only types with a GPU are allowed; a requirement on their number is kept."""
     pool, _ = of_pool(node_class={"gpu_enabled": True})
     own = {**GPU, "values": ["3"]}
     other, _ = of_pool(node_class={"gpu_enabled": True}, requirements=[own])

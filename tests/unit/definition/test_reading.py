@@ -11,7 +11,7 @@ import yaml
 from karpenter.definition.model import RequirementDefinition, schema
 from karpenter.definition.reading import read_definition
 
-SEED = Path(__file__).parents[2] / "data" / "seeds" / "definition.yaml"
+SEED = Path(__file__).parents[2] / "data" / "definitions" / "cluster.yaml"
 
 
 def definition(**pool: Any) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def test_what_cannot_be_read(plain: Any, problem: str) -> None:
 
 
 def test_all_problems_are_told_at_once() -> None:
-    """Whoever mistypes three keys reads about three."""
+    """Three mistyped keys are three problems."""
     found = read_definition(definition(lables={}, taint=[], limits={}))
 
     assert len(found.problems) == 3

@@ -9,12 +9,20 @@ looked at again.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
-from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, ON_DEMAND
+from karpenter.api.labels import (
+    DO_NOT_DISRUPT,
+    NODEPOOL,
+    NODEPOOL_HASH,
+    NODEPOOL_HASH_VERSION,
+    ON_DEMAND,
+    ZONE,
+)
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import NodePool
 from karpenter.api.wire import convert
@@ -24,6 +32,7 @@ from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cli.planning.page import HOURS_A_MONTH
 from karpenter.cloud.aws.nodeclass.hash import class_hash
+from karpenter.cloud.catalogs.load import AWS, built_in_names
 from karpenter.core.disruption.command import UNDERUTILIZED, Kept
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.disrupt import propose
@@ -35,7 +44,7 @@ from karpenter.core.state.view import NodeClass
 from karpenter.operator.options import options_of, parse_settings, policy_of, rules_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from karpenter.api.nodeclaim import NodeClaim
@@ -49,6 +58,7 @@ ADDED, REMOVED, CHANGED, UNCHANGED = "added", "removed", "changed", "unchanged"
 MOST_STEPS: Final = 100
 """How many passes are made; whatever drifts beyond them is counted and not ordered."""
 
+_ZONE_LETTER: Final = re.compile(r"[a-z]$")
 _SELECTED: Final = {
     "amiSelectorTerms": "AMIDrift",
     "securityGroupSelectorTerms": "SecurityGroupDrift",
@@ -56,7 +66,7 @@ _SELECTED: Final = {
 }
 
 
-class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
+class FieldChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One field of an object before and after; None where it is not there."""
 
     object: str
@@ -65,7 +75,7 @@ class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
     after: Any = None
 
 
-class PoolCheck(msgspec.Struct, frozen=True, kw_only=True):
+class PoolCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A pool: what becomes of it, and what it may buy."""
 
     name: str
@@ -79,7 +89,7 @@ class PoolCheck(msgspec.Struct, frozen=True, kw_only=True):
     machines: int = 0
 
 
-class MachineCheck(msgspec.Struct, frozen=True, kw_only=True):
+class MachineCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A machine that drifts or goes: when, what takes its place, or what holds it."""
 
     node: str
@@ -134,13 +144,13 @@ def examine(
     Raises:
         Refused: the cluster, the catalogue or the moment cannot be read.
     """
-    types, moment = catalog_named(catalog), moment_of(now)
-    found = read_input(paths) if paths else None
+    moment, found = moment_of(now), read_input(paths) if paths else None
     if found is not None and found.problems:
         raise Refused(*found.problems)
     pools = {each.name: each for each in map(_pool, _of_kind(new, "NodePool"))}
     before = {each.name: each for each in map(_pool, _of_kind(old or [], "NodePool"))}
     nodes = state_nodes(found.view) if found is not None else ()
+    types = catalog_named(_regional(catalog, pools.values(), nodes))
     checks = _pool_checks(new, old, pools, types, nodes)
     if found is None:
         return DefinitionCheck(pools=checks, compared=old is not None)
@@ -162,6 +172,19 @@ def examine(
         monthly_after=(hourly + change) * HOURS_A_MONTH,
         unordered=unordered,
     )
+
+
+def _regional(catalog: str, pools: Iterable[NodePool], nodes: Iterable[StateNode]) -> str:
+    """Return the catalogue of the one region whose zones pools and nodes name, where EC2 is asked for."""
+    if catalog != AWS:
+        return catalog
+    zones = {node.labels[ZONE] for node in nodes if ZONE in node.labels}
+    for pool in pools:
+        for each in pool.spec.template.spec.requirements:
+            zones |= set(each.values) if (each.key, each.operator) == (ZONE, "In") else set()
+    regions = {_ZONE_LETTER.sub("", zone) for zone in zones}
+    named = [name for name in built_in_names() if name.removeprefix(f"{AWS}:") in regions]
+    return named[0] if len(regions) == 1 and named else catalog
 
 
 def _of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:

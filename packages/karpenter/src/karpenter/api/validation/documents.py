@@ -6,7 +6,7 @@ shape. Kinds of the past are refused, and any other kind is named and left alone
 
 Kinds of the past: what they were, and what has taken their place.
 
-They are refused by name rather than skipped, because whoever hands them in expects nodes from them.
+They are refused by name rather than skipped, because nodes are expected from them.
 """
 
 from collections.abc import Iterator, Mapping
