@@ -10,6 +10,7 @@ import yaml
 
 from karpenter.api.manifests import Document
 from karpenter.api.validation.documents import Finding, check_document
+from karpenter.chart.values import values_of
 from karpenter.convert.documents import OldDocument, convert_documents
 from karpenter.convert.findings import ConversionOptions
 
@@ -141,3 +142,16 @@ def test_there_are_enough_cases() -> None:
 
     assert len(names) >= 120
     assert len(set(names)) == len(names)
+
+
+VALUES = [
+    case["out"][0]
+    for table, case in CASES
+    if table == "values" and "settings" in case.get("out", [{}])[0] and "errors" not in case
+]
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_the_chart_takes_converted_values(values: dict[str, Any]) -> None:
+    """No value that comes out is unknown to the chart of today."""
+    assert values_of([values], [])["settings"]["clusterName"] == values["settings"]["clusterName"]
