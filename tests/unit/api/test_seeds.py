@@ -47,10 +47,10 @@ def _is_within(part: object, whole: object) -> bool:
 
 
 def test_the_legacy_sentence() -> None:
-    """The refusal says what the kind is, what replaced it, and that a converter is coming."""
+    """The refusal says what the kind is, what replaced it, and which command converts it."""
     (outcome,) = check_document(Document("f", {"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner"}))
 
     assert str(outcome) == (
         "f: Provisioner: karpenter.sh/v1alpha5 Provisioner is from before version 1 and was replaced by"
-        " NodePool (karpenter.sh/v1); a converter for it is coming and is not part of this version"
+        " NodePool (karpenter.sh/v1); karpenter convert -f FILE writes it as that"
     )

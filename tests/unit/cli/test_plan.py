@@ -246,7 +246,7 @@ def test_catalogues_that_cannot_be_used(catalogue: Any, changes: dict[str, Any],
         ),
         (
             [{"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "metadata": {"name": "p"}}],
-            ["stdin", "Provisioner/p", "converter"],
+            ["stdin", "Provisioner/p", "karpenter convert"],
         ),
         ([{"kind": "Pod"}], ["stdin", "apiVersion"]),
     ],

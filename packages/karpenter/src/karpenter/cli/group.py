@@ -39,7 +39,9 @@ class Entry(msgspec.Struct, frozen=True):
 COMMANDS: dict[str, Entry] = {
     "catalog": Entry("karpenter.cli.catalog:catalog", "Look at instance types and their prices."),
     "completion": Entry("karpenter.cli.completion:completion", "Print the completion script for a shell."),
+    "convert": Entry("karpenter.cli.convert:convert", "Convert manifests from before version 1."),
     "crds": Entry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
+    "definition": Entry("karpenter.cli.definition:definition", "Keep NodePools in one short file."),
     "demo": Entry("", "Watch machines come and go for pods, on this machine alone."),
     "local": Entry("", "Run a small Kubernetes cluster on this machine."),
     "manifests": Entry("karpenter.cli.manifests:manifests", "Print the objects that install the operator."),

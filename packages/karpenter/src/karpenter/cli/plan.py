@@ -86,7 +86,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
     Exits 0 when the plan was made, 1 with --strict if a pod stays without a place, and 2
     when the input cannot be used.
     """
-    moment, settings, types = _moment(now), _settings(given), _catalog(catalog)
+    moment, settings, types = moment_of(now), _settings(given), catalog_named(catalog)
     found = read_input(paths, _live(paths, kubeconfig, context))
     if found.problems:
         raise Refused(*found.problems)
@@ -130,14 +130,16 @@ def _strangers(catalog: str, pools: Iterable[NodePool]) -> Iterator[str]:
         )
 
 
-def _catalog(name: str) -> Catalog:
+def catalog_named(name: str) -> Catalog:
+    """Return the catalogue of ``--catalog``; raises Refused where there is none."""
     try:
         return load_catalog(name)
     except InvalidCatalog as error:
         raise Refused(*str(error).splitlines()) from None
 
 
-def _moment(text: str | None) -> datetime:
+def moment_of(text: str | None) -> datetime:
+    """Return the moment of ``--now``, or this one; raises Refused where it is no time."""
     if text is None:
         return datetime.now(UTC)
     try:

@@ -6,7 +6,7 @@ shape. Kinds of the past are refused, and any other kind is named and left alone
 
 Kinds of the past: what they were, and what has taken their place.
 
-They are refused by name rather than skipped, because whoever hands them in expects nodes from them.
+They are refused by name rather than skipped, because nodes are expected from them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from karpenter.api.schema.field import INVALID, NOT_SUPPORTED
 from karpenter.api.validation.objects import check_object
 from karpenter.api.wire import InvalidObject
 
-_COMING = "a converter for it is coming and is not part of this version"
+_CONVERT = "karpenter convert -f FILE writes it as that"
 
 _SUCCESSORS: Mapping[tuple[str, str], str] = MappingProxyType(
     {
@@ -40,7 +40,7 @@ def refusal(api_version: str, kind: str) -> str | None:
     successor = _SUCCESSORS.get((api_version, kind))
     if successor is None:
         return None
-    return f"{api_version} {kind} is from before version 1 and was replaced by {successor}; {_COMING}"
+    return f"{api_version} {kind} is from before version 1 and was replaced by {successor}; {_CONVERT}"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,198 @@
+"""``karpenter definition``: a cluster definition as objects, and what a change of it would do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from karpenter.api.kinds import KINDS
+from karpenter.api.manifests import documents, read_documents, render_documents
+from karpenter.api.validation.objects import check_object
+from karpenter.api.wire import name_of
+from karpenter.cli.errors import Refused, note, notes
+from karpenter.cli.files import files_option, read_texts
+from karpenter.cli.output import output_option_with, render
+from karpenter.definition.model import schema as definition_schema
+from karpenter.definition.objects import DefinitionError, import_definition, render_definition
+from karpenter.definition.reading import read_definition
+
+if TYPE_CHECKING:
+    from karpenter.cli.output import Output
+
+_cluster_option = click.option(
+    "--cluster-name",
+    default="",
+    metavar="NAME",
+    help="The EKS cluster, where the definition does not name it.",
+)
+_definition_argument = click.argument(
+    "definition_path", metavar="DEFINITION", type=click.Path(allow_dash=True)
+)
+
+
+@click.group(epilog="Example:\n\n  karpenter definition check cluster.yaml --cluster-name prod")
+def definition() -> None:
+    """
+    Keep NodePools and EC2NodeClasses in one short file, the cluster definition.
+
+    The file has karpenter.node_pools with a pool by name: labels, limits, requirements, taints, node_class.
+    """
+
+
+def objects_of(path: str, cluster_name: str) -> list[dict[str, Any]]:
+    """
+    Return the objects that the definition in a file renders to, each of which a cluster would accept.
+
+    Raises:
+        Refused: naming every key that cannot be used.
+    """
+    (text,) = read_texts((path,))
+    found = list(read_documents(text.content, source=text.source))
+    if len(found) != 1:
+        raise Refused(f"{text.source}: holds {len(found)} documents, and a cluster definition is one")
+    read = read_definition(found[0])
+    notes(f"warning: {text.source}: {each}" for each in read.warnings)
+    if read.definition is None:
+        raise Refused(*(f"{text.source}: {each}" for each in read.problems))
+    try:
+        rendered = render_definition(read.definition, cluster_name=cluster_name)
+    except DefinitionError as error:
+        raise Refused(
+            f"{text.source}: {error}", hint="give the name with --cluster-name, or in the file"
+        ) from error
+    problems = [
+        f"{text.source}: {name_of(each)}: {problem}"
+        for each in rendered
+        for problem in check_object(KINDS[each["apiVersion"], each["kind"]], each)
+    ]
+    if problems:
+        raise Refused(*problems)
+    return rendered
+
+
+@definition.command(
+    name="render",
+    epilog="Example:\n\n  karpenter definition render cluster.yaml --cluster-name prod | kubectl apply -f -",
+)
+@_definition_argument
+@_cluster_option
+@output_option_with("yaml", "json")
+def render_command(definition_path: str, cluster_name: str, output: Output) -> None:
+    """Print the NodePool and EC2NodeClass of every pool of a cluster definition."""
+    rendered = objects_of(definition_path, cluster_name)
+    if output.form == "yaml":
+        click.echo(render_documents(rendered), nl=False)
+    else:
+        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": rendered}, indent=2))
+
+
+@definition.command(
+    name="import",
+    epilog="Example:\n\n  kubectl get nodepools,ec2nodeclasses -o yaml | karpenter definition import -f -",
+)
+@files_option(text="NodePools and EC2NodeClasses")
+@_cluster_option
+@output_option_with("yaml", "json")
+def import_command(paths: tuple[str, ...], cluster_name: str, output: Output) -> None:
+    """
+    Print the cluster definition that renders to these NodePools and EC2NodeClasses.
+
+    What a definition has no word for is in node_class.spec. Rendering the result gives the same objects.
+    """
+    found = [each for text in read_texts(paths) for each in documents(text.content, text.source)]
+    pools = [each for each in found if each.plain["kind"] == "NodePool"]
+    if not pools:
+        raise Refused("no NodePool to import", hint="karpenter convert makes NodePools of older kinds")
+    problems = [
+        f"{each.source}: {each.subject}: {problem}"
+        for each in found
+        if each.plain["kind"] in {"NodePool", "EC2NodeClass"}
+        for problem in _problems(each.identity, each.plain)
+    ]
+    if problems:
+        raise Refused(*problems)
+    try:
+        imported = import_definition([each.plain for each in found], cluster_name=cluster_name)
+    except DefinitionError as error:
+        raise Refused(str(error)) from error
+    for name, pool in imported.karpenter.node_pools.items():
+        if not pool.limits:
+            note(f"warning: NodePool {name} has no limits, which a definition needs: add them")
+    plain = msgspec.to_builtins(imported)
+    for pool in plain["karpenter"]["node_pools"].values():
+        if not pool.get("node_class"):
+            pool.pop("node_class", None)
+    click.echo(render(plain, output.form), nl=False)
+
+
+def _problems(identity: tuple[str, str], plain: dict[str, Any]) -> list[str]:
+    kind = KINDS.get(identity)
+    if kind is None:
+        return [f"{identity[0]} is not read here; karpenter convert makes v1 of older kinds"]
+    return [str(each) for each in check_object(kind, plain)]
+
+
+@definition.command(
+    name="schema", epilog="Example:\n\n  karpenter definition schema > .vscode/cluster-definition.schema.json"
+)
+def schema_command() -> None:
+    """Print the JSON schema of a cluster definition, for editors that complete and check keys."""
+    click.echo(json.dumps(definition_schema(), indent=2))
+
+
+@definition.command(
+    name="check",
+    epilog="Examples:\n\n"
+    "  karpenter definition check cluster.yaml --cluster-name prod\n\n"
+    "  kubectl get nodes,nodeclaims,pods,pdb -A -o yaml > live.yaml\n\n"
+    "  karpenter definition check cluster.yaml --from old.yaml -f live.yaml -o markdown",
+)
+@_definition_argument
+@_cluster_option
+@files_option(required=False, text="The cluster as it is: nodes, claims, pods and budgets")
+@click.option(
+    "--from", "old_path", metavar="OLD", type=click.Path(), help="The definition before the change."
+)
+@click.option(
+    "--catalog", default="aws", show_default=True, metavar="FILE|NAME", help="The instance types on sale."
+)
+@click.option("--now", metavar="RFC3339", help="The moment of the decision.  [default: this moment]")
+@click.option(
+    "--strict", is_flag=True, help="Exit with 1 if a pod has no place or a machine cannot be replaced."
+)
+@output_option_with("text", "json", "markdown")
+def check_command(  # noqa: PLR0917  click hands over options by name
+    definition_path: str,
+    cluster_name: str,
+    paths: tuple[str, ...],
+    old_path: str | None,
+    catalog: str,
+    now: str | None,
+    strict: bool,
+    output: Output,
+) -> None:
+    """
+    Check a cluster definition, and show what a change of it would do.
+
+    Every pool is held against its schema and rules and against what is on sale. With --from it is shown what
+    changes; with -f which machines would be replaced for it, in which order, what holds the others, and what
+    that costs a month. Runs the operator's own decisions and changes nothing.
+
+    Exits 0 when the definition can be used, 1 with --strict if something is in the way, 2 when it cannot.
+    """
+    # Rendering a definition does not pay for loading the solver.
+    from karpenter.cli.definition_check import examine  # noqa: PLC0415
+    from karpenter.cli.definition_page import markdown, text  # noqa: PLC0415
+
+    new = objects_of(definition_path, cluster_name)
+    old = objects_of(old_path, cluster_name) if old_path else None
+    found = examine(new, old=old, paths=paths, catalog=catalog, now=now)
+    if output.form == "json":
+        click.echo(render(found, "json"), nl=False)
+    else:
+        click.echo(text(found) if output.form == "text" else markdown(found))
+    sys.exit(1 if strict and found.is_hindered else 0)

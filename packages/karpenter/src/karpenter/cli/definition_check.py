@@ -1,0 +1,438 @@
+"""
+What a change of a cluster definition would do: which machines drift, in which order they go, what holds the
+rest.
+
+Runs the operator's own passes of disruption one after another on the cluster as it is. A machine that a
+pass would replace counts as replaced in the next one: it stays where it is, with its pods, and is not
+looked at again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.labels import (
+    DO_NOT_DISRUPT,
+    NODEPOOL,
+    NODEPOOL_HASH,
+    NODEPOOL_HASH_VERSION,
+    ON_DEMAND,
+    ZONE,
+)
+from karpenter.api.meta import Condition
+from karpenter.api.nodepool import NodePool
+from karpenter.api.wire import convert
+from karpenter.cli.errors import Refused, notes
+from karpenter.cli.plan import catalog_named, moment_of
+from karpenter.cli.planning.decision import decide
+from karpenter.cli.planning.input import read_input
+from karpenter.cli.planning.page import HOURS_A_MONTH
+from karpenter.cloud.aws.nodeclass.hash import class_hash
+from karpenter.cloud.catalogs.load import AWS, built_in_names
+from karpenter.core.disruption.command import UNDERUTILIZED, Kept
+from karpenter.core.disruption.cost import price_of
+from karpenter.core.disruption.disrupt import propose
+from karpenter.core.lifecycle.disruption_conditions import drift_reason
+from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
+from karpenter.core.scheduling.build.build import as_pool
+from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.view import NodeClass
+from karpenter.operator.options import options_of, parse_settings, policy_of, rules_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.core.disruption.command import Command
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.scheduling.problem import Purchase
+    from karpenter.core.state.statenode import StateNode
+    from karpenter.core.state.view import ClusterView
+
+ADDED, REMOVED, CHANGED, UNCHANGED = "added", "removed", "changed", "unchanged"
+MOST_STEPS: Final = 100
+"""How many passes are made; whatever drifts beyond them is counted and not ordered."""
+
+_ZONE_LETTER: Final = re.compile(r"[a-z]$")
+_SELECTED: Final = {
+    "amiSelectorTerms": "AMIDrift",
+    "securityGroupSelectorTerms": "SecurityGroupDrift",
+    "subnetSelectorTerms": "SubnetDrift",
+}
+
+
+class FieldChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One field of an object before and after; None where it is not there."""
+
+    object: str
+    field: str
+    before: Any = None
+    after: Any = None
+
+
+class PoolCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A pool: what becomes of it, and what it may buy."""
+
+    name: str
+    change: str
+    types: int = 0
+    cheapest: str = ""
+    hourly: float = 0.0
+    """What the cheapest of its machines costs."""
+
+    fields: tuple[FieldChange, ...] = ()
+    machines: int = 0
+
+
+class MachineCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A machine that drifts or goes: when, what takes its place, or what holds it."""
+
+    node: str
+    pool: str
+    reason: str
+    step: int | None = None
+    """In which pass it goes; None when it does not."""
+
+    replacement: tuple[str, ...] = ()
+    pods: int = 0
+    held_by: str = ""
+    message: str = ""
+    hourly_before: float = 0.0
+    hourly_after: float = 0.0
+
+
+class DefinitionCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Everything that a check found."""
+
+    pools: tuple[PoolCheck, ...]
+    machines: tuple[MachineCheck, ...] = ()
+    unscheduled: tuple[str, ...] = ()
+    """Pods without a place, and why."""
+
+    compared: bool = False
+    """Whether there was a definition to compare with."""
+
+    has_cluster: bool = False
+    monthly_before: float = 0.0
+    monthly_after: float = 0.0
+    unordered: int = 0
+    """Machines that drift and that the passes did not reach."""
+
+    @property
+    def is_hindered(self) -> bool:
+        """Whether something is in the way of the change."""
+        nothing = any(not each.types for each in self.pools if each.change != REMOVED)
+        return nothing or bool(self.unscheduled) or any(each.held_by for each in self.machines)
+
+
+def examine(
+    new: list[dict[str, Any]],
+    *,
+    old: list[dict[str, Any]] | None,
+    paths: Sequence[str],
+    catalog: str,
+    now: str | None,
+) -> DefinitionCheck:
+    """
+    Return what a definition would do, given as the objects that it renders to.
+
+    Raises:
+        Refused: the cluster, the catalogue or the moment cannot be read.
+    """
+    moment, found = moment_of(now), read_input(paths) if paths else None
+    if found is not None and found.problems:
+        raise Refused(*found.problems)
+    pools = {each.name: each for each in map(_pool, _of_kind(new, "NodePool"))}
+    before = {each.name: each for each in map(_pool, _of_kind(old or [], "NodePool"))}
+    nodes = state_nodes(found.view) if found is not None else ()
+    types = catalog_named(_regional(catalog, pools.values(), nodes))
+    checks = _pool_checks(new, old, pools, types, nodes)
+    if found is None:
+        return DefinitionCheck(pools=checks, compared=old is not None)
+    notes(found.skipped)
+    view = _as_defined(found.view, pools, before, _class_drift(new, old or []))
+    machines, unscheduled, unordered = _Passes(view, types, moment).run()
+    removed = [each for each in checks if each.change == REMOVED]
+    gone = [_removed(node, types) for node in nodes if node.pool in {each.name for each in removed}]
+    hourly = sum(price_of(node, types) or 0.0 for node in nodes if node.is_managed)
+    change = sum(each.hourly_after - each.hourly_before for each in machines if each.step is not None)
+    change -= sum(each.hourly_before for each in gone)
+    return DefinitionCheck(
+        pools=checks,
+        machines=(*machines, *gone),
+        unscheduled=unscheduled,
+        compared=old is not None,
+        has_cluster=True,
+        monthly_before=hourly * HOURS_A_MONTH,
+        monthly_after=(hourly + change) * HOURS_A_MONTH,
+        unordered=unordered,
+    )
+
+
+def _regional(catalog: str, pools: Iterable[NodePool], nodes: Iterable[StateNode]) -> str:
+    """Return the catalogue of the one region whose zones pools and nodes name, where EC2 is asked for."""
+    if catalog != AWS:
+        return catalog
+    zones = {node.labels[ZONE] for node in nodes if ZONE in node.labels}
+    for pool in pools:
+        for each in pool.spec.template.spec.requirements:
+            zones |= set(each.values) if (each.key, each.operator) == (ZONE, "In") else set()
+    regions = {_ZONE_LETTER.sub("", zone) for zone in zones}
+    named = [name for name in built_in_names() if name.removeprefix(f"{AWS}:") in regions]
+    return named[0] if len(regions) == 1 and named else catalog
+
+
+def _of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [each for each in objects if each["kind"] == kind]
+
+
+def _pool(plain: dict[str, Any]) -> NodePool:
+    return convert(plain, NodePool)
+
+
+def _removed(node: StateNode, catalog: Catalog) -> MachineCheck:
+    return MachineCheck(
+        node=node.name,
+        pool=node.pool,
+        reason="Removed",
+        step=1,
+        pods=len(node.pods),
+        message=f"NodePool {node.pool} is removed, and its machines go with it",
+        hourly_before=price_of(node, catalog) or 0.0,
+    )
+
+
+def _pool_checks(
+    new: list[dict[str, Any]],
+    old: list[dict[str, Any]] | None,
+    pools: Mapping[str, NodePool],
+    catalog: Catalog,
+    nodes: Sequence[StateNode],
+) -> tuple[PoolCheck, ...]:
+    count = {name: sum(node.pool == name for node in nodes) for name in {node.pool for node in nodes}}
+    found = []
+    for name, pool in pools.items():
+        fields = tuple(_changes(name, new, old)) if old is not None else ()
+        is_new = old is not None and not any(e["metadata"]["name"] == name for e in _of_kind(old, "NodePool"))
+        change = ADDED if is_new else CHANGED if fields else UNCHANGED
+        kinds = _allowed(pool, catalog)
+        hourly, cheapest = min(kinds, default=(0.0, ""))
+        found.append(
+            PoolCheck(
+                name=name,
+                change=change,
+                types=len({each.partition(" ")[0] for _, each in kinds}),
+                cheapest=cheapest,
+                hourly=hourly,
+                fields=() if is_new else fields,
+                machines=count.get(name, 0),
+            )
+        )
+    gone = [each["metadata"]["name"] for each in _of_kind(old or [], "NodePool")]
+    return (
+        *found,
+        *(
+            PoolCheck(name=name, change=REMOVED, machines=count.get(name, 0))
+            for name in gone
+            if name not in pools
+        ),
+    )
+
+
+def _allowed(pool: NodePool, catalog: Catalog) -> list[tuple[float, str]]:
+    """Return what a pool may buy: the price, and instance type, zone and capacity type."""
+    wanted = as_pool(pool, catalog, {}).requirements
+    return [
+        (offering.price, f"{kind.name} {offering.zone} {offering.capacity_type}")
+        for kind in catalog.types_of(pool.name)
+        if kind.requirements.conflict(wanted) is None
+        for offering in kind.available
+        if offering.requirements.conflict(wanted) is None
+    ]
+
+
+def _changes(pool: str, new: list[dict[str, Any]], old: list[dict[str, Any]] | None) -> list[FieldChange]:
+    """Return the fields of a pool and its class that differ."""
+    found = []
+    for kind in ("NodePool", "EC2NodeClass"):
+        name = pool if kind == "NodePool" else _class_of(pool, new)
+        after, before = _object(new, kind, name), _object(old or [], kind, name)
+        flat, past = dict(_flat(after.get("spec"))), dict(_flat(before.get("spec")))
+        for field in sorted(flat.keys() | past.keys()):
+            if flat.get(field) != past.get(field):
+                change = FieldChange(object=kind, field=field, before=past.get(field), after=flat.get(field))
+                found.append(change)
+    return found
+
+
+def _class_of(pool: str, objects: list[dict[str, Any]]) -> str:
+    found = _object(objects, "NodePool", pool)
+    return str(found["spec"]["template"]["spec"]["nodeClassRef"]["name"])
+
+
+def _object(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    return next((each for each in _of_kind(objects, kind) if each["metadata"]["name"] == name), {})
+
+
+def _flat(plain: Any, place: str = "spec") -> list[tuple[str, Any]]:
+    if isinstance(plain, dict) and plain:
+        return [pair for key, value in plain.items() for pair in _flat(value, f"{place}.{key}")]
+    if place.endswith(".requirements") and isinstance(plain, list):
+        return [
+            (f"{place}[{e['key']}]", f"{e['operator']} {', '.join(e.get('values', []))}".strip())
+            for e in plain
+        ]
+    return [] if plain is None else [(place, plain)]
+
+
+def _class_drift(new: list[dict[str, Any]], old: list[dict[str, Any]]) -> dict[str, str]:
+    """Return which classes change so that their machines drift, and as what."""
+    found: dict[str, str] = {}
+    for each in _of_kind(new, "EC2NodeClass"):
+        name = each["metadata"]["name"]
+        past = _object(old, "EC2NodeClass", name)
+        if not past:
+            continue
+        if class_hash(convert(each, EC2NodeClass), ca_bundle="") != class_hash(
+            convert(past, EC2NodeClass), ca_bundle=""
+        ):
+            found[name] = "NodeClassDrift"
+            continue
+        for field, reason in _SELECTED.items():
+            if each["spec"].get(field) != past["spec"].get(field):
+                found.setdefault(name, reason)
+    return found
+
+
+def _as_defined(
+    view: ClusterView,
+    pools: Mapping[str, NodePool],
+    before: Mapping[str, NodePool],
+    classes: Mapping[str, str],
+) -> ClusterView:
+    """Return the cluster with the pools of the definition, and claims marked that their class lets drift."""
+    kept = {name: pool for name, pool in view.pools.items() if name not in before}
+    references = [pool.spec.template.spec.node_class_ref for pool in pools.values()]
+    made = {(r.group, r.kind, r.name): NodeClass(group=r.group, kind=r.kind, name=r.name) for r in references}
+    claims = {name: _stamped(claim, before, classes) for name, claim in view.claims.items()}
+    return msgspec.structs.replace(
+        view, pools={**kept, **pools}, node_classes={**view.node_classes, **made}, claims=claims
+    )
+
+
+def _stamped(claim: NodeClaim, before: Mapping[str, NodePool], classes: Mapping[str, str]) -> NodeClaim:
+    meta, status = claim.metadata, claim.status
+    past = before.get(claim.metadata.labels.get(NODEPOOL, ""))
+    if past is not None and NODEPOOL_HASH not in meta.annotations:
+        stamps = {NODEPOOL_HASH: pool_hash(past), NODEPOOL_HASH_VERSION: POOL_HASH_VERSION}
+        meta = msgspec.structs.replace(meta, annotations={**meta.annotations, **stamps})
+    reason = classes.get(claim.spec.node_class_ref.name)
+    if reason is not None:
+        others = tuple(each for each in status.conditions if each.type != "Drifted")
+        mark = Condition(type="Drifted", status="True", reason=reason)
+        status = msgspec.structs.replace(status, conditions=(*others, mark))
+    return msgspec.structs.replace(claim, metadata=meta, status=status)
+
+
+class _Passes:
+    """Passes of disruption, one after another."""
+
+    def __init__(self, view: ClusterView, catalog: Catalog, now: datetime) -> None:
+        self._view, self._catalog, self._now = view, catalog, now
+        self._settings = parse_settings({})
+        self._rules = msgspec.structs.replace(rules_of(self._settings), explain=0)
+
+    def run(self) -> tuple[tuple[MachineCheck, ...], tuple[str, ...], int]:
+        """Return machines in their order, pods without a place, and how many were not reached."""
+        decision = decide(self._view, self._catalog, self._settings, self._now)
+        unscheduled = tuple(f"{each.pod}: {each.message}" for each in decision.plan.refusals)
+        promised = frozenset(name for name, pods in decision.plan.placed.items() if pods)
+        drifted = self._drifted()
+        view, found, kept = self._view, [], {}
+        for step in range(1, MOST_STEPS + 1):
+            verdict = propose(
+                view,
+                self._catalog,
+                now=self._now,
+                options=options_of(self._settings),
+                policy=policy_of(self._settings),
+                rules=self._rules,
+                nominated=promised,
+            )
+            kept = {each.node: each for each in verdict.kept}
+            commands = [each for each in verdict.commands if each.reason != UNDERUTILIZED]
+            if not commands:
+                break
+            for command in commands:
+                found += self._machines(command, step, drifted)
+            view = _replaced(view, {name for command in commands for name in command.candidates})
+        going = {each.node for each in found}
+        late = {name for name in drifted if name not in going and kept.get(name, _NOTHING).code == "Waiting"}
+        found += [self._held(name, drifted[name], kept) for name in drifted if name not in going | late]
+        return tuple(found), unscheduled, len(late)
+
+    def _drifted(self) -> dict[str, str]:
+        found = {}
+        for node in state_nodes(self._view):
+            pool = self._view.pools.get(node.pool)
+            if node.claim is None or pool is None:
+                continue
+            if reason := drift_reason(node.claim, pool, self._catalog, self._now):
+                found[node.name] = reason
+        return found
+
+    def _machines(self, command: Command, step: int, drifted: Mapping[str, str]) -> list[MachineCheck]:
+        pools = {node.name: node for node in state_nodes(self._view)}
+        bought = [each.purchase for each in command.replacements]
+        share = len(command.candidates)
+        return [
+            MachineCheck(
+                node=name,
+                pool=pools[name].pool,
+                reason=drifted.get(name, command.reason),
+                step=step,
+                replacement=tuple(_told(each) for each in bought),
+                pods=len([pod for pod in pools[name].pods if pod.metadata.owner_references]),
+                hourly_before=price_of(pools[name], self._catalog) or 0.0,
+                hourly_after=command.hourly_after / share,
+            )
+            for name in command.candidates
+        ]
+
+    def _held(self, name: str, reason: str, kept: Mapping[str, Kept]) -> MachineCheck:
+        node = next(each for each in state_nodes(self._view) if each.name == name)
+        held = kept.get(name, _NOTHING)
+        return MachineCheck(
+            node=name,
+            pool=node.pool,
+            reason=reason,
+            pods=len(node.pods),
+            held_by=held.code or "Unknown",
+            message=held.message,
+            hourly_before=price_of(node, self._catalog) or 0.0,
+        )
+
+
+def _told(bought: Purchase) -> str:
+    """Return what would be bought; on-demand goes without saying."""
+    usual = bought.capacity_type == ON_DEMAND
+    return f"{bought.instance_type} {bought.zone}{'' if usual else f' {bought.capacity_type}'}"
+
+
+_NOTHING: Final = Kept(node="", code="", message="nothing is known about it")
+
+
+def _replaced(view: ClusterView, names: set[str]) -> ClusterView:
+    """Return the view with nodes that are not looked at again."""
+    nodes = dict(view.nodes)
+    for key, node in view.nodes.items():
+        if node.name in names:
+            annotations = {**node.metadata.annotations, DO_NOT_DISRUPT: "true"}
+            meta = msgspec.structs.replace(node.metadata, annotations=annotations)
+            nodes[key] = msgspec.structs.replace(node, metadata=meta)
+    return msgspec.structs.replace(view, nodes=nodes)
