@@ -16,7 +16,7 @@ from karpenter.core.scheduling.build.build import SchedulingPolicy, build_proble
 from karpenter.core.scheduling.problem import Options, Problem
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.apps import expand
-from karpenter.core.state.view import view_of
+from karpenter.core.state.cluster import view_of
 from tests.property.manifests import OBJECTS, SPOILED
 from tests.unit.core.scheduling.build.catalogue import CATALOG
 
@@ -114,7 +114,7 @@ def test_spoiled_objects_never_stop_the_intake(plain: list[dict[str, Any]]) -> N
     except InvalidObject as error:
         sentences = [str(error)]
     else:
-        sentences = [*found.left_out, *(each.message for each in found.turned_away)]
+        sentences = [*found.left_out, *(each.message for each in found.refusals)]
 
     assert all(sentences)
 
@@ -138,4 +138,4 @@ def test_sound_objects_are_all_taken_in() -> None:
     """The objects that the other tests spoil have nothing wrong with them."""
     found = taken(read(list(OBJECTS)))
 
-    assert (found.left_out, found.turned_away, [each.obstacle for each in found.pools]) == ((), (), [""])
+    assert (found.left_out, found.refusals, [each.obstacle for each in found.pools]) == ((), (), [""])

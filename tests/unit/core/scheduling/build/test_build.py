@@ -21,8 +21,8 @@ from karpenter.api.workloads import DaemonSet
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble, build_problem
 from karpenter.core.scheduling.problem import Options
+from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import state_nodes
-from karpenter.core.state.view import view_of
 from tests.unit.core.scheduling.build.catalogue import CATALOG, machine
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_pods_that_run_count_for_company() -> None:
         node("node-2", **GONE),
     ).problem
 
-    assert [(each.pod.name, each.node) for each in problem.located] == [("stays", "node-1")]
+    assert [(each.pod.name, each.node) for each in problem.bound_pods] == [("stays", "node-1")]
 
 
 def test_a_wish_for_distance_that_cannot_be_read() -> None:
@@ -100,7 +100,7 @@ def test_a_wish_for_distance_that_cannot_be_read() -> None:
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [bad]}}
     found = taken(pod("web", "node-1", affinity=affinity), node("node-1"))
 
-    assert [(each.pod.name, each.pod.spec.affinity) for each in found.problem.located] == [("web", None)]
+    assert [(each.pod.name, each.pod.spec.affinity) for each in found.problem.bound_pods] == [("web", None)]
     assert [said.partition(":")[0] for said in found.left_out] == ["pod shop/web keeps no distance to others"]
 
 
@@ -110,14 +110,14 @@ def test_a_wish_for_distance_is_kept() -> None:
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [far]}}
     found = taken(pod("web", "node-1", affinity=affinity), node("node-1"))
 
-    assert (found.problem.located[0].pod.spec.affinity is not None, found.left_out) == (True, ())
+    assert (found.problem.bound_pods[0].pod.spec.affinity is not None, found.left_out) == (True, ())
 
 
 def test_leaving_nodes_take_no_pods_but_are_places() -> None:
     """A node that leaves is no candidate; topology still knows it."""
     problem = taken(node("node-1"), node("node-2", **GONE)).problem
 
-    assert ([each.name for each in problem.nodes], [each.name for each in problem.places]) == (
+    assert ([each.name for each in problem.nodes], [each.name for each in problem.topology_nodes]) == (
         ["node-1"],
         ["node-1", "node-2"],
     )
@@ -139,8 +139,8 @@ def test_nodes_that_are_assumed_away() -> None:
     ).problem
 
     assert [(each.name, each.quiet) for each in problem.nodes] == [("node-2", True)]
-    assert [each.name for each in problem.places] == ["node-2"]
-    assert (problem.moved, problem.located) == (frozenset({"shop/web"}), ())
+    assert [each.name for each in problem.topology_nodes] == ["node-2"]
+    assert (problem.moved, problem.bound_pods) == (frozenset({"shop/web"}), ())
 
 
 def test_limits_count_what_is_there() -> None:

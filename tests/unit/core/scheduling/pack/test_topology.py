@@ -82,7 +82,7 @@ def test_pods_on_nodes_that_are_gone_do_not_count() -> None:
     """A pod whose node is not known is nowhere."""
     given = problem(even(), pools=[TWO], nodes=[node("n", pod("a", app="web"), zone="zone-1")])
 
-    group = only_group(msgspec.structs.replace(given, places=()))
+    group = only_group(msgspec.structs.replace(given, topology_nodes=()))
 
     assert group.counts == {"zone-1": 0, "zone-2": 0}
 
@@ -376,8 +376,8 @@ def test_whether_nodes_are_counted_is_asked_once_per_node() -> None:
     (one,) = pod_data_of(scheduler, "x").demands.domains
     labels = Requirements.from_labels({ARCH: "arm64"})
 
-    assert scheduler.topology.admits_node(one.group, scheduler.problem.nodes[0])
-    assert not scheduler.topology.admits(one.group, labels, ())
+    assert scheduler.topology.counts_node(one.group, scheduler.problem.nodes[0])
+    assert not scheduler.topology.counts_labels(one.group, labels, ())
     assert one.group.counts == {"zone-1": 2, "zone-2": 0}
 
 

@@ -92,11 +92,11 @@ def problem(
         pods=tuple(wanted),
         pools=tuple(pools),
         nodes=tuple(each.existing for each in nodes if each.takes_pods),
-        places=tuple(
+        topology_nodes=tuple(
             TopologyNode(name=each.existing.name, labels=each.existing.labels, taints=each.existing.taints)
             for each in nodes
         ),
-        located=tuple(BoundPod(bound, each.existing.name) for each in nodes for bound in each.pods),
+        bound_pods=tuple(BoundPod(bound, each.existing.name) for each in nodes for bound in each.pods),
         daemons=tuple(daemons),
         volumes=volumes or {},
         namespaces=namespaces if namespaces is not None else known,

@@ -93,7 +93,7 @@ class Topology:
         self.problem = problem
         self.known = problem.rules.well_known
         self.placed: list[Placement] = []
-        self.places = {place.name: place for place in problem.places}
+        self.topology_nodes = {place.name: place for place in problem.topology_nodes}
 
     def record(self, pod: Pod, where: NodeBin | Claim) -> None:
         """Take note that `pod` is now in a bin."""
@@ -108,7 +108,7 @@ class Topology:
         rules = [self._spread(pod, each) for each in reading.spreads if each.label_selector is not None]
         rules += [self._term(pod, each, Kind.NEAR) for each in reading.all_near()]
         rules += [self._term(pod, each, Kind.APART) for each in reading.all_apart()]
-        owners = [each.pod for each in self.problem.located] + list(self.problem.pods)
+        owners = [each.pod for each in self.problem.bound_pods] + list(self.problem.pods)
         for owner in owners:
             for term in required_apart(owner):
                 rule = self._term(owner, term, Kind.KEPT_OFF)
@@ -158,15 +158,15 @@ class Topology:
         for pool in self.problem.pools:
             if rule.counts_tainted(pool.taints):
                 yield from possible_values(pool, pool.types, pool.requirements, rule.key)
-        for place in self.places.values():
+        for place in self.topology_nodes.values():
             if rule.key in place.labels and rule.counts_node(
                 Requirements.from_labels(place.labels), place.taints
             ):
                 yield place.labels[rule.key]
 
     def _taken(self, rule: Rule) -> Iterator[str]:
-        for located in self.problem.located:
-            place = self.places.get(located.node)
+        for located in self.problem.bound_pods:
+            place = self.topology_nodes.get(located.node)
             if place is None or not self._concerns(rule, located.pod):
                 continue
             domain = place.name if rule.key == HOSTNAME else place.labels.get(rule.key)

@@ -41,9 +41,9 @@ def _lines(problem: Problem) -> Iterator[str]:
         yield f"{len(keys)} x {keys[0]}: {text}"
     for node in problem.nodes:
         yield f"node: {msgspec.json.encode(node).decode()}"
-    for place in problem.places:
+    for place in problem.topology_nodes:
         yield f"place {place.name}: {dict(place.labels)} {place.taints or ''}"
-    for located in problem.located:
+    for located in problem.bound_pods:
         yield f"on {located.node}: {located.pod.key} {_pod(located.pod)}"
     for pool in problem.pools:
         kinds = [kind.name for kind in pool.types]

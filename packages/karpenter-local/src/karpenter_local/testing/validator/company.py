@@ -47,9 +47,9 @@ class Someone(NamedTuple):
 
 def everyone(problem: Problem, bins: Sequence[Bin]) -> list[Someone]:
     """Return every pod that counts: those that ran before, and those that were placed."""
-    places = {place.name: place for place in problem.places}
+    places = {place.name: place for place in problem.topology_nodes}
     found = []
-    for located in problem.located:
+    for located in problem.bound_pods:
         place = places.get(located.node)
         if place is not None:
             labels = Requirements.from_labels(place.labels)
@@ -169,7 +169,7 @@ def _emptiest(problem: Problem, spread: Spread, counts: Counter[str], wanted: Re
     """Return the count of the emptiest domain that the pod may go to."""
     key = spread.about.key
     domains = {domain for pool in problem.pools for domain in _sold(problem, pool, spread, key)}
-    for place in problem.places:
+    for place in problem.topology_nodes:
         labels = Requirements.from_labels(place.labels)
         if key in place.labels and _admits(spread, pod, [labels], place.taints, for_sure=True):
             domains.add(place.labels[key])

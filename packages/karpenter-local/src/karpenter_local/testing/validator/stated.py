@@ -148,5 +148,5 @@ def is_plain(problem: Problem, pod: Pod) -> bool:
         return False
     if nodes.preferred_during_scheduling_ignored_during_execution:
         return False
-    others = [located.pod for located in problem.located] + list(problem.pods)
+    others = [located.pod for located in problem.bound_pods] + list(problem.pods)
     return not any(about.means(pod) for other in others for about in apart(problem, other))

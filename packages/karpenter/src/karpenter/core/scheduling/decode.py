@@ -198,7 +198,9 @@ class DecodedPlan:
                         reservation_id=offering.reservation_id,
                     ),
                     pods=tuple(self._pods[scheduler.nodes.count + claim]),
-                    fitting=ClaimInstanceTypeOptions(scheduler, claim, self._allowed_types.get(claim)),
+                    instance_type_options=ClaimInstanceTypeOptions(
+                        scheduler, claim, self._allowed_types.get(claim)
+                    ),
                     annotations=_annotations(scheduler, claim, kind.name),
                     taints=pool.taints,
                     startup_taints=pool.startup_taints,

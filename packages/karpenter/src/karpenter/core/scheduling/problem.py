@@ -1,15 +1,12 @@
 """
-What the solver is asked: pods to place, the nodes there are, and what may be bought.
+The question and the answer of the solver: :class:`Problem` and :class:`Plan`.
 
-Everything is a value that was worked out before: which pods count, what their
-volumes demand, how much room a node has left, what a pool may still launch. The
-solver itself reads nothing else, so a saved problem can be solved again.
+A problem holds values that were worked out before: which pods count, what their volumes require, how much room a
+node has left, what a NodePool may still launch. The solver reads nothing else, so a saved problem can be solved
+again. ``build`` makes a problem from a ClusterView.
 
-How a problem is put together from cluster objects is in ``core.state``.
-
-What the solver answers: machines to launch, pods on each, and why some have no place.
-
-Pure values, in the words of the public plan contract. Rendering is the CLI's.
+A plan names the NodeClaims to create, the pods for each node, and why some pods cannot be scheduled. Its field names
+are those of the public plan contract; rendering is in the CLI.
 """
 
 from __future__ import annotations
@@ -25,52 +22,55 @@ from karpenter.api.node import Taint
 from karpenter.api.pod import Pod, TopologySpreadConstraint
 from karpenter.core.model.catalog import InstanceType
 from karpenter.core.model.hostportusage import HostPort
-from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
+from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.dynamicresources.types import DynamicResources
 
 MAX_INSTANCE_TYPES: Final = 600
-"""How many instance types one claim may name."""
+"""
+How many instance types one NodeClaim may name; upstream restricts it to the same number (MaxInstanceTypes):
+https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/provisioning/scheduling/nodeclaimtemplate.go
+"""
 
 
 class PodVolumes(msgspec.Struct, frozen=True):
-    """What the volumes of one pod demand of its node."""
+    """What the volumes of one pod require of its node."""
 
     alternatives: tuple[Requirements, ...] = ()
-    """Places from which every volume can be reached; one of them must hold. None: anywhere."""
+    """Requirements of which one must hold for every volume to be reachable; empty means any node."""
 
     claims: Mapping[str, frozenset[str]] = {}
-    """CSI driver to the claims that the pod mounts through it."""
+    """CSI driver to the PersistentVolumeClaims that the pod mounts through it."""
 
 
 NO_VOLUMES: Final = PodVolumes()
 
 
 class ExistingNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that is there, or a claim on its way: room that is paid for already."""
+    """A node, or a NodeClaim whose node has not registered yet: capacity that is paid for already."""
 
     name: str
     labels: Mapping[str, str]
     taints: tuple[Taint, ...] = ()
     free: Mapping[str, int]
-    """What is left after bound pods and after daemons that are still to come."""
+    """What is left after bound pods and after daemons that will still be scheduled."""
 
     initialized: bool = True
     ports: tuple[HostPort, ...] = ()
     volumes: Mapping[str, frozenset[str]] = {}
     volume_limits: Mapping[str, int] = {}
     quiet: bool = False
-    """Inside its quiet time: takes pods that wait, but none that are moved for savings."""
+    """Takes pending pods, but none that consolidation moves."""
 
 
 class BoundPod(msgspec.Struct, frozen=True):
-    """A pod that runs somewhere: it counts for spread and affinity."""
+    """A pod that is bound to a node: it counts for spread and affinity."""
 
     pod: Pod
     node: str
 
 
 class TopologyNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node as topology sees it, whether or not it takes pods."""
+    """A node as topology counts it, whether or not it takes pods."""
 
     name: str
     labels: Mapping[str, str]
@@ -82,7 +82,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     requirements: Requirements
-    """Requirements and labels of the template, as one."""
+    """Requirements and labels of the template together."""
 
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
@@ -90,36 +90,36 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     startup_taints: tuple[Taint, ...] = ()
     types: tuple[InstanceType, ...] = ()
     limits: Mapping[str, int] = {}
-    """What the pool's limits leave, per limited resource; `nodes` counts machines."""
+    """What the limits of the NodePool leave, per limited resource; `nodes` counts nodes."""
 
     overlaid: Mapping[str, tuple[bool, bool]] = {}
     """Instance types whose price, and whose capacity, an overlay has changed."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How to decide where the problem leaves room."""
+    """The settings of one run of the solver. The names are part of the flight record format."""
 
     preferences: Literal["Respect", "Ignore"] = "Respect"
     min_values: Literal["Strict", "BestEffort"] = "Strict"
     packing: Literal["price", "greedy"] = "price"
-    """`price` looks for the cheapest machines; `greedy` fills the fewest, first come first served."""
+    """`price` looks for the cheapest nodes; `greedy` stops after first-fit packing."""
 
     usual: float | None = None
     """
-    The memory that pods usually want for a unit of processor. Where it is given, pods that want more or
-    less go to nodes that have more or less; else to the first node that takes them.
+    The usual memory per cpu of pods. Where it is given, pods with a higher or lower ratio go to nodes whose free
+    room has a higher or lower ratio; else to the first node that takes them.
     """
 
     reserved: Literal["strict", "fallback"] = "strict"
     effort: int = 60
-    """Rounds of improvement the packer may spend; more is cheaper and slower."""
+    """How many rounds of improvement packing by price may take."""
 
     prove: bool = True
-    """Work out the least that any plan could cost."""
+    """Whether to work out the lower bound of the cost."""
 
     seed: int = 0
     stop: Callable[[], bool] | None = None
-    """Asked between steps; True ends the search with what there is."""
+    """Called between steps; True ends the search with what was found."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,42 +134,28 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
     daemons: tuple[Pod, ...] = ()
     volumes: Mapping[str, PodVolumes] = {}
-    """By pod key; a pod without an entry has no volumes that matter."""
+    """By pod key; a pod without an entry has no volumes that constrain it."""
 
-    located: tuple[BoundPod, ...] = ()
-    places: tuple[TopologyNode, ...] = ()
+    bound_pods: tuple[BoundPod, ...] = ()
+    topology_nodes: tuple[TopologyNode, ...] = ()
     namespaces: Mapping[str, Mapping[str, str]] = {}
     """Namespace to its labels."""
 
     moved: frozenset[str] = frozenset()
-    """Keys of pods that run already and are only moved for savings."""
+    """Keys of bound pods that consolidation would move."""
 
     spread_defaults: Mapping[str, tuple[TopologySpreadConstraint, ...]] = {}
-    """By pod key: constraints for pods that state none."""
+    """By pod key: default topology spread constraints for pods that have none."""
 
     devices: DynamicResources | None = None
-    """What there is to know of devices; None where no pod needs any."""
+    """The state of dynamic resource allocation; None where no pod claims devices."""
 
     rules: LabelRules = LabelRules()
     options: Options = Options()
 
 
-__all__ = [
-    "MAX_INSTANCE_TYPES",
-    "NOTHING_REQUIRED",
-    "NO_VOLUMES",
-    "ExistingNode",
-    "BoundPod",
-    "Options",
-    "TopologyNode",
-    "PodVolumes",
-    "Pool",
-    "Problem",
-]
-
-
 class Purchase(msgspec.Struct, frozen=True, kw_only=True):
-    """The offering that would be launched now: the cheapest one that satisfies the claim."""
+    """The cheapest offering that satisfies the NodeClaim: the one that would be launched now."""
 
     instance_type: str
     zone: str
@@ -179,53 +165,53 @@ class Purchase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstanceTypeOptions(Protocol):
-    """The types and offerings that would do for one new node, worked out when asked."""
+    """The instance types that one new node may become; worked out on demand."""
 
     def type_names(self) -> tuple[str, ...]:
-        """Return every type that would do, cheapest first."""
+        """Return every instance type that fits, cheapest first."""
 
     def requirements(self, types: tuple[str, ...]) -> Requirements:
-        """Return what the claim would carry."""
+        """Return the requirements of the NodeClaim."""
 
     def requests(self) -> Mapping[str, int]:
-        """Return what pods and daemons of the node ask for."""
+        """Return the requests of the pods and daemons of the node."""
 
 
 class NewNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A claim to be created, and the pods it is for."""
+    """A NodeClaim to create, and the pods that it is for."""
 
     name: str
     pool: str
     purchase: Purchase
     pods: tuple[str, ...]
-    fitting: InstanceTypeOptions
+    instance_type_options: InstanceTypeOptions
     annotations: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
     labels: Mapping[str, str] = {}
-    """Every label whose value is settled already."""
+    """Every label that has one possible value."""
 
     allocatable: Mapping[str, int] = {}
-    """Room of the purchased type, daemons included."""
+    """Allocatable of the purchased type, daemons not taken off."""
 
     @cached_property
     def instance_types(self) -> tuple[str, ...]:
-        """Every type that would do, cheapest first."""
-        return self.fitting.type_names()
+        """Every instance type that fits, cheapest first."""
+        return self.instance_type_options.type_names()
 
     @cached_property
     def requirements(self) -> Requirements:
-        """What the claim would carry."""
-        return self.fitting.requirements(self.instance_types)
+        """The requirements of the NodeClaim."""
+        return self.instance_type_options.requirements(self.instance_types)
 
     @cached_property
     def requests(self) -> Mapping[str, int]:
-        """What pods and daemons of the node ask for."""
-        return self.fitting.requests()
+        """The requests of the pods and daemons of the node."""
+        return self.instance_type_options.requests()
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
-    """Why one pool cannot serve a pod."""
+    """Why one NodePool cannot serve a pod."""
 
     pool: str
     code: str
@@ -233,7 +219,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod without a place: one sentence, and the same pool by pool."""
+    """A pod that cannot be scheduled: one sentence, and the reasons NodePool by NodePool."""
 
     pod: str
     message: str
@@ -241,7 +227,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What the new machines cost per hour, and the least that any plan could cost."""
+    """What the new nodes cost per hour, and the lower bound for any plan."""
 
     hourly: float = 0.0
     lower_bound: float = 0.0
@@ -250,7 +236,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gap(self) -> float:
-        """How far the price is above the bound, as a share of it."""
+        """How far the cost is above the bound, as a share of the bound."""
         return self.hourly / self.lower_bound - 1 if self.lower_bound > 0 else 0.0
 
 
@@ -264,7 +250,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     refusals: tuple[Refusal, ...] = ()
     cost: Cost = Cost()
     because: Mapping[str, str] = {}
-    """Placed pod to why it was put there."""
+    """Placed pod to the reason for its node."""
 
     complete: bool = True
-    """False when the search was stopped before every pod was looked at."""
+    """False when the search was stopped before every pod was considered."""

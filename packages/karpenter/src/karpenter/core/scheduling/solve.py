@@ -1,17 +1,21 @@
-"""The solver: ``solve(problem) -> Plan``. The operator, `plan` and every simulation call this."""
+"""
+The solver: ``solve(problem) -> Plan``. The operator, `plan` and every simulation call this.
+
+It encodes the problem, packs it greedily, packs it again by price unless the options say otherwise, and decodes the
+cheapest schedule. The steps are in ``encode``, ``pack``, ``price``, ``decode`` and ``explain``.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from karpenter.core.scheduling.decode import DecodedPlan
-from karpenter.core.scheduling.dynamicresources.by_price import cheaper_with_devices
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.explain import Because, refusals
 from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price.bound import lower_bound
-from karpenter.core.scheduling.price.planner import cheaper
+from karpenter.core.scheduling.price.planner import cheaper, cheaper_with_devices
 from karpenter.core.scheduling.problem import Cost, Plan
 
 if TYPE_CHECKING:
@@ -19,17 +23,17 @@ if TYPE_CHECKING:
 
 
 def solve(problem: Problem) -> Plan:
-    """Decide where every pod goes, and which machines to launch for it."""
+    """Decide which node every pod goes to, and which NodeClaims to create."""
     scheduler, left = search(problem)
-    outcome = DecodedPlan(scheduler)
-    cost = Cost(hourly=outcome.hourly)
+    decoded = DecodedPlan(scheduler)
+    cost = Cost(hourly=decoded.hourly)
     if problem.options.prove and scheduler.claims.count and not scheduler.stop():
         bound, method = lower_bound(scheduler, left)
         cost = Cost(hourly=cost.hourly, lower_bound=min(bound, cost.hourly), method=method)
     return Plan(
-        new_nodes=outcome.new_nodes,
-        placed=outcome.placed,
-        because=Because(scheduler, outcome.new_nodes),
+        new_nodes=decoded.new_nodes,
+        placed=decoded.placed,
+        because=Because(scheduler, decoded.new_nodes),
         refusals=refusals(scheduler, left),
         cost=cost,
         complete=scheduler.is_complete,
@@ -37,7 +41,7 @@ def solve(problem: Problem) -> Plan:
 
 
 def search(problem: Problem) -> tuple[Scheduler, dict[int, int]]:
-    """Return the best run that was found, and the pods it leaves, per class number."""
+    """Return the best schedule that was found, and the pods that it leaves, per class number."""
     scheduler = Scheduler(EncodedProblem(problem))
     left = _pack(scheduler)
     if problem.options.packing == "price" and scheduler.claims.count and not scheduler.stop():
@@ -48,9 +52,9 @@ def search(problem: Problem) -> tuple[Scheduler, dict[int, int]]:
 
 
 def _pack(scheduler: Scheduler) -> dict[int, int]:
-    """Place what can be placed; return what is left, per class number."""
+    """Place what can be placed; return the pods that are left, per class number."""
     left = greedy.pack(scheduler, {each.number: len(each.pods) for each in scheduler.encoded.classes})
     if left and scheduler.reservations.left and scheduler.reservations.strict:
-        scheduler.reservations.strict = False  # what reservations cannot serve may still be bought
+        scheduler.reservations.strict = False  # pods that reservations cannot serve may use other capacity
         left = greedy.pack(scheduler, left)
     return left

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from karpenter.api.labels import NODEPOOL, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, RESERVED, node_class_label
+from karpenter.api.meta import find_status_condition
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import TopologySpreadConstraint
 from karpenter.base.duration import DurationError
@@ -46,7 +47,6 @@ from karpenter.core.scheduling.dynamicresources.build import build_dynamic_resou
 from karpenter.core.scheduling.problem import ExistingNode, Pool, Problem, Refusal, TopologyNode
 from karpenter.core.state.pdb import Guards
 from karpenter.core.state.statenode import StateNode, state_nodes
-from karpenter.core.state.view import condition
 from karpenter.core.state.volumeusage import attached
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.build.overlay import ParsedOverlay
     from karpenter.core.scheduling.encode.nodeclaimtemplate import DaemonPod
     from karpenter.core.scheduling.problem import Options
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 
 class PoolReadiness(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ def _obstacle(pool: NodePool, view: ClusterView) -> str:
         return "it is being deleted"
     if pool.spec.replicas is not None:
         return "it is static: its nodes are not launched for pods"
-    ready = condition(pool.status.conditions, "Ready")
+    ready = find_status_condition(pool.status.conditions, "Ready")
     if ready is not None and ready.status != "True":
         return f"it is not ready{f': {ready.message}' if ready.message else ''}"
     return _class_obstacle(pool, view) or _unreadable(pool)
@@ -221,7 +221,7 @@ class BuiltProblem(msgspec.Struct, frozen=True, kw_only=True):
     """A problem, and what was turned away before it."""
 
     problem: Problem
-    turned_away: tuple[Refusal, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
     pools: tuple[PoolReadiness, ...] = ()
     nodes: tuple[StateNode, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -289,8 +289,10 @@ def assemble(
         ),
         daemons=expected.pods,
         volumes=screened.volumes,
-        located=tuple(staying),
-        places=tuple(TopologyNode(name=each.name, labels=each.labels, taints=each.taints) for each in there),
+        bound_pods=tuple(staying),
+        topology_nodes=tuple(
+            TopologyNode(name=each.name, labels=each.labels, taints=each.taints) for each in there
+        ),
         namespaces={name: namespace.metadata.labels for name, namespace in view.namespaces.items()},
         moved=moved,
         spread_defaults=spread_defaults(screened.accepted, policy.spread_defaults, view),
@@ -300,7 +302,7 @@ def assemble(
     )
     return BuiltProblem(
         problem=problem,
-        turned_away=screened.refused,
+        refusals=screened.refused,
         pools=surveyed,
         nodes=tuple(nodes),
         left_out=(*uncounted, *unread, *expected.left_out, *unsold, *refused),

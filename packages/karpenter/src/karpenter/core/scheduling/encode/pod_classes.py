@@ -256,7 +256,7 @@ def _specs(problem: Problem) -> tuple[dict[int, int], frozenset[str]]:
             keys.update(_keys_of_spec(spec))
         numbers[id(spec)] = number
     seen: set[int] = set()
-    for located in problem.located:
+    for located in problem.bound_pods:
         if id(located.pod.spec) not in seen:
             seen.add(id(located.pod.spec))
             keys.update(_keys_of_terms(required_anti_affinity(located.pod.spec)))

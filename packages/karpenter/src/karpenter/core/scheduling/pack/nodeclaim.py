@@ -1,18 +1,11 @@
 """
-What a claim can still become: interned states, and memoised steps between them.
+What a claim of the run can still become: claim states, steps between them, and how a pod narrows a claim.
 
-A state is a template, its requirements so far, and the offerings they leave. Many
-claims share a state, and many pods make the same step, so the exact and slow
-requirement algebra runs once per different (state, requirements) pair.
+A state is a template, its requirements so far, and the offerings they leave. Many claims share a state, and many
+pods make the same step, so the exact and slow requirement algebra runs once per pair of state and requirements.
 
-A claim carries no list of instance types: a type survives exactly when it is in the
-final state and fits the final usage, which the frontier of the state answers.
-
-Which way a claim may be narrowed to take a pod, best way first.
-
-Taking a pod can pin a claim: a zone spread picks one zone, an affinity keeps the zones
-that have company. The ways are asked per state, not per claim, and remembered for
-whatever counts permit: the same limits come again and again.
+A claim carries no list of instance types: a type remains possible exactly when its offerings are in the state and
+it fits the claim's usage, which the frontier of the state answers. The list is made in ``decode``.
 """
 
 from __future__ import annotations
@@ -34,9 +27,12 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.preferences import CompiledRelaxation
     from karpenter.core.scheduling.pack.topology import TopologyDemand
 
+_MAX_COMBINATIONS: Final = 64
+"""How many combinations of domains of several topology keys are tried, best first."""
+
 
 class ClaimState:
-    """A template narrowed by requirements. Compare by identity: equal states are one object."""
+    """What a claim can still become: a template narrowed by requirements. Equal states are one object."""
 
     __slots__ = (
         "_ceiling",
@@ -69,14 +65,14 @@ class ClaimState:
 
     @property
     def frontier(self) -> Amounts:
-        """The largest rooms that are still possible."""
+        """The largest allocatable amounts among the possible types, none of which covers another."""
         if self._frontier is None:
             self._frontier = self.template.table.frontier(self.bits)
         return self._frontier
 
     @property
     def rows(self) -> list[tuple[int, ...]]:
-        """The frontier as plain tuples, for one-off questions."""
+        """The frontier as tuples, which single questions read faster than arrays."""
         if self._rows is None:
             self._rows = [tuple(row) for row in self.frontier.tolist()]
         return self._rows
@@ -92,7 +88,7 @@ class ClaimState:
 
     @property
     def ceiling(self) -> Amounts:
-        """The same as an array."""
+        """:attr:`most` as an array."""
         if self._ceiling is None:
             self._ceiling = np.array(self.most, np.int64)
         return self._ceiling
@@ -146,7 +142,7 @@ class ClaimState:
 
 
 class ClaimStates:
-    """All states of one run."""
+    """All claim states of one run, and the steps between them."""
 
     def __init__(self, undefined_ok: AbstractSet[str]) -> None:
         self._undefined_ok = undefined_ok
@@ -164,7 +160,7 @@ class ClaimStates:
 
     def step(self, state: ClaimState, wanted: Requirements) -> ClaimState | None:
         """Return the state after `wanted` was added, or None where that leaves nothing."""
-        steps = state._steps  # noqa: SLF001  the memo lives on the state so that it dies with it
+        steps = state._steps  # noqa: SLF001  the memo belongs to the state
         if wanted in steps:
             return steps[wanted]
         found = steps[wanted] = self._step(state, wanted)
@@ -181,40 +177,41 @@ class ClaimStates:
         return self.of(state.template, merged, bits) if bits else None
 
 
-_MAX_COMBINATIONS: Final = 64
-"""Ways to combine several topology keys that are tried, best first."""
-
-
 class _AllowedDomains(NamedTuple):
-    """What counts permit on one topology key. Equal limits permit the same ways."""
+    """The domains of one topology key that counts allow."""
 
     allowed: frozenset[str]
     order: tuple[frozenset[str], ...]
     """The allowed domains by how full they are, the emptiest first; equally full ones together."""
 
     single: bool
-    """Whether a claim must settle on one domain."""
+    """Whether a claim must be narrowed to one domain."""
 
 
 class _Remembered(NamedTuple):
-    """What there is to know under one pattern of counts."""
+    """What was worked out under one pattern of counts."""
 
-    limits: dict[str, _AllowedDomains]
+    allowed: dict[str, _AllowedDomains]
     next_states: dict[int, tuple[ClaimState, ...]]
 
 
 class Narrowings:
-    """The ways of one reading, remembered per state and limits."""
+    """
+    What a claim becomes by taking a pod of one relaxation, best first.
+
+    Taking a pod can narrow a claim: a zone spread picks one zone, an affinity keeps the zones that have matching
+    pods. The answer is worked out per state, not per claim, and remembered per pattern of counts.
+    """
 
     def __init__(self, compiled: CompiledRelaxation, states: ClaimStates) -> None:
         self._compiled = compiled
         self._states = states
         self._version = -1
-        self._now = _Remembered({}, {})
+        self._current = _Remembered({}, {})
         self._known: dict[tuple[tuple[int, ...], ...], _Remembered] = {}
-        """Under all patterns of counts that there were; few different ones come again and again."""
+        """By pattern of counts; few different patterns occur."""
 
-        self._mine: list[tuple[str, ...]] = [()] * len(compiled.demands.domains)
+        self._domains_of: list[tuple[str, ...]] = [()] * len(compiled.demands.domains)
         """The domains that each group counts and the pods allow."""
 
         self._sizes = [-1] * len(compiled.demands.domains)
@@ -223,12 +220,12 @@ class Narrowings:
             self._by_key.setdefault(demand.group.key, []).append(demand)
 
     def of(self, state: ClaimState) -> tuple[ClaimState, ...]:
-        """Return what `state` may become by taking a pod, best first; nothing when it cannot."""
+        """Return what `state` may become by taking a pod, best first; nothing when it cannot take one."""
         self.refresh()
-        return self.now(state)
+        return self.current(state)
 
     def refresh(self) -> None:
-        """Take note of the counts as they are now."""
+        """Read the counts as they are now."""
         version = self._compiled.counts_version()
         if version == self._version:
             return
@@ -236,15 +233,15 @@ class Narrowings:
         pattern = tuple([self._pattern(n, demand) for n, demand in enumerate(self._compiled.demands.domains)])
         known = self._known.get(pattern)
         if known is None:
-            limits = {key: self._limited(key) for key in self._by_key}
+            limits = {key: self._allowed(key) for key in self._by_key}
             known = self._known[pattern] = _Remembered(limits, {})
-        self._now = known
+        self._current = known
 
-    def now(self, state: ClaimState) -> tuple[ClaimState, ...]:
-        """Return the ways of a state by the counts that were taken note of last."""
-        found = self._now.next_states.get(state.number)
+    def current(self, state: ClaimState) -> tuple[ClaimState, ...]:
+        """Return what `state` may become by the counts that were read last."""
+        found = self._current.next_states.get(state.number)
         if found is None:
-            found = self._now.next_states[state.number] = tuple(self._find(state))
+            found = self._current.next_states[state.number] = tuple(self._find(state))
         return found
 
     def _pattern(self, number: int, demand: TopologyDemand) -> tuple[int, ...]:
@@ -252,9 +249,9 @@ class Narrowings:
         if len(group.counts) != self._sizes[number]:
             strict = self._compiled.relaxation.strict[group.key]
             self._sizes[number] = len(group.counts)
-            self._mine[number] = tuple([domain for domain in group.counts if strict.allows(domain)])
+            self._domains_of[number] = tuple([domain for domain in group.counts if strict.allows(domain)])
             self._known = {}
-        return group.pattern(self._mine[number])
+        return group.pattern(self._domains_of[number])
 
     def _find(self, state: ClaimState) -> Iterator[ClaimState]:
         compiled, states = self._compiled, self._states
@@ -288,7 +285,7 @@ class Narrowings:
 
     def _options(self, key: str, state: ClaimState) -> list[frozenset[str]]:
         """Return the sets of domains that a claim may be narrowed to, best first."""
-        limits = self._now.limits[key]
+        limits = self._current.allowed[key]
         possible = state.domains(key)
         allowed = limits.allowed if possible is None else possible & limits.allowed
         if not allowed:
@@ -302,15 +299,15 @@ class Narrowings:
             found += [frozenset({domain}) for domain in some]
         return found
 
-    def _limited(self, key: str) -> _AllowedDomains:
-        """Return what counts permit now, whatever the state."""
+    def _allowed(self, key: str) -> _AllowedDomains:
+        """Return the domains that counts allow now, whatever the state."""
         strict = self._compiled.relaxation.strict[key]
         allowed: set[str] | None = None
         rank: dict[str, int] = {}
         single = False
         for demand in self._by_key[key]:
             found = demand.group.allowed_domains(strict, self_selecting=demand.self_selecting)
-            if found is None:  # the first of its kind: any one domain will do
+            if found is None:  # no pod that matches yet: any one domain will do
                 single = True
                 found = {d: 0 for d in demand.group.counts if strict.allows(d)}
             elif demand.group.kind is TopologyType.SPREAD:

@@ -206,7 +206,7 @@ class _Candidates:
         narrowings.refresh()
         best, found = _NO_CLAIM, None
         for number, row in self._rows.items():
-            if row.best < best and narrowings.now(states[number]):
+            if row.best < best and narrowings.current(states[number]):
                 best, found = row.best, row
         return (*best, found) if found is not None else None
 

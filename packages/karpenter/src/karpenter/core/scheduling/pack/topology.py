@@ -1,12 +1,11 @@
 """
-Who must be near whom, and who apart: the groups of one run, and what they ask of each pod.
+Topology: the groups of one run that spread and affinity count, and which of them limit each pod.
 
-Every group that any pod of the run states is set up before the first pod is placed, with
-the pods that run already counted in. Placing a pod then counts it in every group that
-picks it, so that later pods see it.
-
-A pod on a claim whose zone is still open counts nowhere yet; it is remembered, and counted
-as soon as the claim settles.
+Every group that any pod of the run names is set up before the first pod is placed, with the bound pods counted in.
+Placing a pod then counts it in every group that selects it (:class:`.topologygroup.TopologyCounts`), so that later
+pods see it. Required anti-affinity works in both directions: an inverse group counts the pods that have the term
+and limits the pods that the term selects, as kube-scheduler does
+(https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/).
 """
 
 from __future__ import annotations
@@ -16,18 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.labels import PREFER_NO_SCHEDULE
 from karpenter.api.meta import LabelSelectorRequirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.selectors import EVERYTHING, parse_selector
-from karpenter.core.model.taints import tolerates
 from karpenter.core.scheduling.encode.preferences import node_terms, required_anti_affinity
-from karpenter.core.scheduling.pack.topologygroup import (
-    NodeFilter,
-    TopologyGroup,
-    TopologyGroupKey,
-    TopologyType,
-)
+from karpenter.core.scheduling.pack.topologygroup import TopologyGroup, TopologyGroupKey, TopologyType
+from karpenter.core.scheduling.pack.topologynodefilter import NodeFilter, spread_node_filter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,28 +34,28 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.problem import ExistingNode, Problem, TopologyNode
 
 
-_EVERYWHERE: Final = NodeFilter()
+_EVERY_NODE: Final = NodeFilter()
 
 
 class TopologyDemand(msgspec.Struct, frozen=True):
-    """A group that limits a pod, and whether the pod counts in it."""
+    """A topology group that limits a pod, and whether the group selects the pod itself."""
 
     group: TopologyGroup
     self_selecting: bool
 
 
 class TopologyDemands(msgspec.Struct, frozen=True):
-    """What one reading of a pod asks of its surroundings."""
+    """The topology groups that limit a pod under one relaxation."""
 
     domains: tuple[TopologyDemand, ...] = ()
     """Groups over the values of a label."""
 
     hosts: tuple[TopologyDemand, ...] = ()
-    """Groups over the bins themselves."""
+    """Groups over kubernetes.io/hostname, whose domains are the bins."""
 
     @property
     def depends_on_counts(self) -> bool:
-        """Whether a refusal now may turn into consent once other pods are placed."""
+        """Whether a bin that refuses a pod now may take it once other pods are placed."""
         return bool(self.domains) or any(a.group.kind is TopologyType.POD_AFFINITY for a in self.hosts)
 
 
@@ -70,94 +63,86 @@ _NOTHING: Final = TopologyDemands()
 
 
 class Topology:
-    """All groups of one run."""
+    """All topology groups of one run."""
 
     def __init__(self, problem: Problem, templates: Sequence[Template]) -> None:
         self._problem = problem
         self._templates = templates
         self._groups: dict[TopologyGroupKey, TopologyGroup] = {}
         self._bins = {node.name: number for number, node in enumerate(problem.nodes)}
-        self._places = {place.name: place for place in problem.places}
-        self._crowds = _BoundPods(problem)
-        self._admitted: dict[tuple[NodeFilter, str], bool] = {}
-        self._stating: dict[tuple[int, int], tuple[TopologyDemand, ...]] = {}
-        """What a manner states on a rung, by number and position."""
+        self._nodes = {node.name: node for node in problem.topology_nodes}
+        self._bound = _BoundPods(problem)
+        self._counted: dict[tuple[NodeFilter, str], bool] = {}
+        self._stated_by: dict[tuple[int, int], tuple[TopologyDemand, ...]] = {}
+        """What the relaxations of pod constraints name, by their number and position."""
 
-        self._pickers = _GroupIndex()
-        self._keepers = _GroupIndex()
-        for located in problem.located:
+        self._by_selector = _GroupIndex()
+        self._inverse = _GroupIndex()
+        for located in problem.bound_pods:
             for term in required_anti_affinity(located.pod.spec):
-                self._keep_off(located.pod, term, located.node)
+                self._add_inverse(located.pod, term, located.node)
 
-    def prepare(self, manners: Iterable[PodConstraints]) -> None:
-        """Set up every group that pods with these manners state, whatever they may give up later."""
-        for constraints in manners:
+    def prepare(self, different: Iterable[PodConstraints]) -> None:
+        """Set up every group that pods with these constraints name under any relaxation."""
+        for constraints in different:
             for position, relaxation in enumerate(constraints.relaxations):
-                self._stating[constraints.number, position] = tuple(self._stated(constraints, relaxation))
+                self._stated_by[constraints.number, position] = tuple(self._stated(constraints, relaxation))
             for term in required_anti_affinity(constraints.example.spec):
-                self._group(self._off_key(constraints.example, term), self._keepers)
+                self._group(self._inverse_key(constraints.example, term), self._inverse)
 
     def demands(self, constraints: PodConstraints, position: int) -> TopologyDemands:
-        """Return what one reading of a manner that was prepared asks of its surroundings."""
-        asked = list(self._stating[constraints.number, position])
-        asked += [
+        """Return the groups that limit pods under one relaxation of constraints that were prepared."""
+        found = list(self._stated_by[constraints.number, position])
+        found += [
             TopologyDemand(group, False)
-            for group in self._keepers.pick(constraints.namespace, constraints.labels)
+            for group in self._inverse.selecting(constraints.namespace, constraints.labels)
         ]
-        if not asked:
+        if not found:
             return _NOTHING
         return TopologyDemands(
-            tuple(a for a in asked if not a.group.by_host), tuple(a for a in asked if a.group.by_host)
+            tuple(d for d in found if not d.group.by_host), tuple(d for d in found if d.group.by_host)
         )
 
     def counting(self, constraints: PodConstraints) -> tuple[TopologyGroup, ...]:
-        """Return the groups that count pods with a manner wherever they are placed."""
-        groups = list(self._pickers.pick(constraints.namespace, constraints.labels))
+        """Return the groups that count pods with these constraints wherever they are placed."""
+        groups = list(self._by_selector.selecting(constraints.namespace, constraints.labels))
         for term in required_anti_affinity(constraints.example.spec):
-            group = self._groups[self._off_key(constraints.example, term)]
+            group = self._groups[self._inverse_key(constraints.example, term)]
             if group not in groups:
                 groups.append(group)
         return tuple(groups)
 
-    def admits(self, group: TopologyGroup, labels: Requirements, taints: Sequence[Taint]) -> bool:
-        """Return whether nodes like this are counted by a group."""
-        return _admits(group.spec.filter, labels, taints)
+    def counts_labels(self, group: TopologyGroup, labels: Requirements, taints: Sequence[Taint]) -> bool:
+        """Return whether a group counts nodes with these labels and taints."""
+        return group.spec.filter.matches(labels, taints)
 
-    def admits_node(self, group: TopologyGroup, node: ExistingNode | TopologyNode) -> bool:
-        """Return whether an existing node is counted by a group."""
-        if group.spec.filter == _EVERYWHERE:
+    def counts_node(self, group: TopologyGroup, node: ExistingNode | TopologyNode) -> bool:
+        """Return whether a group counts an existing node."""
+        if group.spec.filter == _EVERY_NODE:
             return True
         key = (group.spec.filter, node.name)
-        if key not in self._admitted:
-            self._admitted[key] = _admits(
-                group.spec.filter, Requirements.from_labels(node.labels), node.taints
-            )
-        return self._admitted[key]
+        if key not in self._counted:
+            self._counted[key] = group.spec.filter.matches(Requirements.from_labels(node.labels), node.taints)
+        return self._counted[key]
 
     def _stated(self, constraints: PodConstraints, relaxation: Relaxation) -> Iterator[TopologyDemand]:
         pod = constraints.example
         for spread in relaxation.spreads:
             if spread.label_selector is not None:  # a spread that selects nothing limits nothing
-                yield self._asked(constraints, self._spread_key(pod, spread))
+                yield self._demand(constraints, self._spread_key(pod, spread))
         for kind, terms in (
             (TopologyType.POD_AFFINITY, relaxation.pod_affinity),
             (TopologyType.POD_ANTI_AFFINITY, relaxation.pod_anti_affinity),
         ):
             for term in terms:
-                yield self._asked(constraints, self._term_key(pod, term, kind))
+                yield self._demand(constraints, self._term_key(pod, term, kind))
 
-    def _asked(self, constraints: PodConstraints, key: TopologyGroupKey) -> TopologyDemand:
-        group = self._group(key, self._pickers)
+    def _demand(self, constraints: PodConstraints, key: TopologyGroupKey) -> TopologyDemand:
+        group = self._group(key, self._by_selector)
         return TopologyDemand(group, group.selects(constraints.namespace, constraints.labels))
 
     def _spread_key(self, pod: Pod, spread: TopologySpreadConstraint) -> TopologyGroupKey:
-        alternatives: tuple[Requirements, ...] = ()
-        if spread.node_affinity_policy != "Ignore":
-            selector = Requirements.from_labels(pod.spec.node_selector)
-            terms = [Requirements.from_entries(t.match_expressions) for t in node_terms(pod.spec)]
-            alternatives = tuple(selector.intersect(t) for t in terms) or (
-                (selector,) if len(selector) else ()
-            )
+        terms = [Requirements.from_entries(term.match_expressions) for term in node_terms(pod.spec)]
         return TopologyGroupKey(
             TopologyType.SPREAD,
             spread.topology_key,
@@ -165,7 +150,7 @@ class Topology:
             parse_selector(_with_keys(spread.label_selector, pod, spread.match_label_keys)),
             spread.max_skew,
             spread.min_domains or 0,
-            NodeFilter(alternatives, pod.spec.tolerations if spread.node_taints_policy == "Honor" else None),
+            spread_node_filter(pod.spec, spread, terms),
         )
 
     def _term_key(self, pod: Pod, term: PodAffinityTerm, kind: TopologyType) -> TopologyGroupKey:
@@ -174,7 +159,7 @@ class Topology:
             kind, term.topology_key, self._namespaces(pod, term), parse_selector(selector)
         )
 
-    def _off_key(self, pod: Pod, term: PodAffinityTerm) -> TopologyGroupKey:
+    def _inverse_key(self, pod: Pod, term: PodAffinityTerm) -> TopologyGroupKey:
         return self._term_key(pod, term, TopologyType.INVERSE_ANTI_AFFINITY)
 
     def _namespaces(self, pod: Pod, term: PodAffinityTerm) -> frozenset[str] | None:
@@ -188,57 +173,53 @@ class Topology:
             term.namespaces
         )
 
-    def _group(self, key: TopologyGroupKey, picker: _GroupIndex) -> TopologyGroup:
+    def _group(self, key: TopologyGroupKey, index: _GroupIndex) -> TopologyGroup:
         found = self._groups.get(key)
         if found is None:
             found = self._groups[key] = TopologyGroup(key)
-            picker.add(found)
+            index.add(found)
             self._fill(found)
         return found
 
-    def _keep_off(self, pod: Pod, term: PodAffinityTerm, node: str) -> None:
-        group = self._group(self._off_key(pod, term), self._keepers)
+    def _add_inverse(self, pod: Pod, term: PodAffinityTerm, node: str) -> None:
+        group = self._group(self._inverse_key(pod, term), self._inverse)
         self._count(group, node, 1)
 
     def _fill(self, group: TopologyGroup) -> None:
         """Register every domain there could be, and count the pods that run already."""
         if not group.by_host:
-            self._know_domains(group)
+            self._add_domains(group)
         if group.kind is TopologyType.INVERSE_ANTI_AFFINITY:
             return
-        for crowd in self._crowds.that_may_match(group):
-            if group.selects(crowd.namespace, crowd.labels):
-                for node, count in crowd.nodes.items():
+        for equal in self._bound.that_may_match(group):
+            if group.selects(equal.namespace, equal.labels):
+                for node, count in equal.nodes.items():
                     self._count(group, node, count)
 
-    def _know_domains(self, group: TopologyGroup) -> None:
-        tolerations = group.spec.filter.tolerations
+    def _add_domains(self, group: TopologyGroup) -> None:
         for template in self._templates:
-            if tolerations is None or tolerates(tolerations, _forbidding(template.pool.taints)):
+            if group.spec.filter.tolerates(template.pool.taints):
                 group.add_domains(template.domains(group.key))
-        for place in self._places.values():
-            domain = place.labels.get(group.key)
-            if domain is not None and domain not in group.counts and self._is_counted(group, place):
+        for node in self._nodes.values():
+            domain = node.labels.get(group.key)
+            if domain is not None and domain not in group.counts and self.counts_node(group, node):
                 group.add_domains((domain,))
 
-    def _count(self, group: TopologyGroup, node: str, count: int) -> None:
-        place = self._places.get(node)
-        if place is None or not self._is_counted(group, place):
+    def _count(self, group: TopologyGroup, name: str, count: int) -> None:
+        node = self._nodes.get(name)
+        if node is None or not self.counts_node(group, node):
             return
         if not group.by_host:
-            if (domain := place.labels.get(group.key)) is not None:
+            if (domain := node.labels.get(group.key)) is not None:
                 group.add(domain, count)
-        elif node in self._bins:
-            group.hosts.add(self._bins[node], count)
+        elif name in self._bins:
+            group.hosts.add(self._bins[name], count)
         else:
             group.hosts.elsewhere += count
 
-    def _is_counted(self, group: TopologyGroup, place: TopologyNode) -> bool:
-        return self.admits_node(group, place)
-
 
 class _EqualPods(msgspec.Struct):
-    """Running pods with the same labels, per node."""
+    """Bound pods with equal labels: how many on each node."""
 
     namespace: str
     labels: dict[str, str]
@@ -246,27 +227,27 @@ class _EqualPods(msgspec.Struct):
 
 
 class _BoundPods:
-    """All running pods, found by their labels."""
+    """All bound pods, found by their labels."""
 
     def __init__(self, problem: Problem) -> None:
         self._all: dict[tuple[str, frozenset[tuple[str, str]]], _EqualPods] = {}
-        self._by_pair: dict[tuple[str, str], list[_EqualPods]] = {}
-        for located in problem.located:
+        self._by_label: dict[tuple[str, str], list[_EqualPods]] = {}
+        for located in problem.bound_pods:
             meta = located.pod.metadata
             key = (meta.namespace, frozenset(meta.labels.items()))
-            crowd = self._all.get(key)
-            if crowd is None:
-                crowd = self._all[key] = _EqualPods(meta.namespace, meta.labels, Counter())
-                for pair in meta.labels.items():
-                    self._by_pair.setdefault(pair, []).append(crowd)
-            crowd.nodes[located.node] += 1
+            equal = self._all.get(key)
+            if equal is None:
+                equal = self._all[key] = _EqualPods(meta.namespace, meta.labels, Counter())
+                for label in meta.labels.items():
+                    self._by_label.setdefault(label, []).append(equal)
+            equal.nodes[located.node] += 1
 
     def that_may_match(self, group: TopologyGroup) -> Iterable[_EqualPods]:
-        pair = _pair(group)
-        return self._all.values() if pair is None else self._by_pair.get(pair, ())
+        label = _label_of(group)
+        return self._all.values() if label is None else self._by_label.get(label, ())
 
 
-def _pair(group: TopologyGroup) -> tuple[str, str] | None:
+def _label_of(group: TopologyGroup) -> tuple[str, str] | None:
     """Return a label that every pod of a group must have, if its selector names one."""
     for condition in group.spec.selector.conditions or ():
         if not condition.negated and condition.values is not None and len(condition.values) == 1:
@@ -276,40 +257,27 @@ def _pair(group: TopologyGroup) -> tuple[str, str] | None:
 
 
 class _GroupIndex:
-    """Finds the groups that pick a pod without asking every group."""
+    """Finds the groups that select a pod without asking every group."""
 
     def __init__(self) -> None:
-        self._by_pair: dict[tuple[str, str], list[TopologyGroup]] = {}
+        self._by_label: dict[tuple[str, str], list[TopologyGroup]] = {}
         self._others: list[TopologyGroup] = []
 
     def add(self, group: TopologyGroup) -> None:
-        pair = _pair(group)
-        if pair is None:
+        label = _label_of(group)
+        if label is None:
             self._others.append(group)
         else:
-            self._by_pair.setdefault(pair, []).append(group)
+            self._by_label.setdefault(label, []).append(group)
 
-    def pick(self, namespace: str, labels: dict[str, str]) -> Iterator[TopologyGroup]:
-        for pair in labels.items():
-            for group in self._by_pair.get(pair, ()):
+    def selecting(self, namespace: str, labels: dict[str, str]) -> Iterator[TopologyGroup]:
+        for label in labels.items():
+            for group in self._by_label.get(label, ()):
                 if group.selects(namespace, labels):
                     yield group
         for group in self._others:
             if group.selects(namespace, labels):
                 yield group
-
-
-def _admits(node_filter: NodeFilter, labels: Requirements, taints: Sequence[Taint]) -> bool:
-    tolerations = node_filter.tolerations
-    if tolerations is not None and not tolerates(tolerations, _forbidding(taints)):
-        return False
-    alternatives = node_filter.alternatives
-    return not alternatives or any(labels.accepts(each) for each in alternatives)
-
-
-def _forbidding(taints: Sequence[Taint]) -> list[Taint]:
-    """Return the taints that keep pods away; a node that would merely rather not have them counts."""
-    return [taint for taint in taints if taint.effect != PREFER_NO_SCHEDULE]
 
 
 def _with_keys(

@@ -1,23 +1,11 @@
 """
-Counting groups: how many pods of a kind there are in each domain of a label.
+Topology groups: how many pods of a constraint there are in each domain of its topology key.
 
-A spread constraint, an affinity term and an anti-affinity term are all the same thing
-to count: pods that a selector picks in some namespaces, per value of a topology key. A
-group is shared by everyone who states the same. What a count permits is asked here;
-which bin a pod then takes is the packer's business.
+A spread constraint, an affinity term and an anti-affinity term count the same thing: pods that a selector matches
+in some namespaces, per value of a label. Pods that state the same share a group. A group says which domains its
+counts allow; which bin a pod takes is decided by the packer.
 
 The domains of ``kubernetes.io/hostname`` are the bins themselves, counted by number.
-
-Counting pods where they were put, in every group that picks them.
-
-A pod on a claim whose zone is still open counts nowhere yet; it is remembered, and counted as
-soon as the claim settles. Pods that refuse company count in every zone that their claim may
-still become.
-
-Levelling: give pods to the emptiest first, in closed form.
-
-The same answer as handing out one pod at a time to whoever has the fewest and still has
-room, the first of equals, without the loop.
 """
 
 from __future__ import annotations
@@ -29,9 +17,8 @@ import msgspec
 import numpy as np
 
 from karpenter.api.labels import HOSTNAME
-from karpenter.api.pod import Toleration
-from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.selectors import Selector
+from karpenter.core.scheduling.pack.topologynodefilter import NodeFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,31 +33,21 @@ if TYPE_CHECKING:
 
 
 _SPARSE: Final = 48
-"""Up to so many bins a dictionary is smaller and quicker than an array."""
+"""Up to this many bins a dictionary is smaller and faster than an array."""
 
 
 class TopologyType(Enum):
-    """What a group is counted for."""
+    """The kind of constraint that a group belongs to."""
 
     SPREAD = "topology spread"
     POD_AFFINITY = "pod affinity"
     POD_ANTI_AFFINITY = "pod anti-affinity"
     INVERSE_ANTI_AFFINITY = "anti-affinity of another pod"
-    """Counts the pods that refuse company; asked by the pods that they refuse."""
-
-
-class NodeFilter(msgspec.Struct, frozen=True):
-    """Which nodes a spread constraint counts."""
-
-    alternatives: tuple[Requirements, ...] = ()
-    """One must hold; none means every node."""
-
-    tolerations: tuple[Toleration, ...] | None = None
-    """None means that taints do not matter."""
+    """Counts the pods that have an anti-affinity term; limits the pods that the term selects."""
 
 
 class TopologyGroupKey(msgspec.Struct, frozen=True):
-    """What makes two groups the same."""
+    """The identity of a group: equal constraints of different pods share one group."""
 
     kind: TopologyType
     key: str
@@ -84,7 +61,7 @@ class TopologyGroupKey(msgspec.Struct, frozen=True):
 
 
 class TopologyGroup:
-    """The counts of one group."""
+    """How many pods of one constraint there are in each domain of its topology key."""
 
     __slots__ = ("counts", "hosts", "key", "kind", "spec", "version")
 
@@ -93,18 +70,18 @@ class TopologyGroup:
         self.key = spec.key
         self.kind = spec.kind
         self.counts: dict[str, int] = {}
-        """Domain to count, zero for domains that are merely possible."""
+        """Domain to count; zero for domains that exist or could be launched but have no such pods."""
 
         self.hosts = HostCounts()
         self.version = 0
 
     @property
     def by_host(self) -> bool:
-        """Whether the domains are the bins themselves."""
+        """Whether the topology key is kubernetes.io/hostname, whose domains are the bins themselves."""
         return self.key == HOSTNAME
 
     def selects(self, namespace: str, labels: dict[str, str]) -> bool:
-        """Return whether pods like this are picked by the group's selector."""
+        """Return whether the group selects pods of this namespace with these labels."""
         spec = self.spec
         return (spec.namespaces is None or namespace in spec.namespaces) and spec.selector.matches(labels)
 
@@ -137,10 +114,10 @@ class TopologyGroup:
 
     def pattern(self, domains: Sequence[str]) -> tuple[int, ...]:
         """
-        Return what matters of the counts in some domains: equal patterns permit the same.
+        Return what matters of the counts in some domains: equal patterns allow the same domains.
 
-        For a spread it is how far each domain is above the emptiest, up to where it is closed;
-        otherwise only whether there is anyone.
+        For a spread it is how far each domain is above the emptiest one, up to the skew that closes it;
+        for affinity and anti-affinity it is whether the domain has any pod.
         """
         counts = [self.counts[domain] for domain in domains]
         if self.kind is not TopologyType.SPREAD:
@@ -156,7 +133,7 @@ class TopologyGroup:
 
 
 class HostCounts:
-    """Pods per bin, kept small while few bins have any."""
+    """Pods per bin: a dictionary while few bins have any, then an array."""
 
     __slots__ = ("_dense", "_sparse", "elsewhere")
 
@@ -164,7 +141,7 @@ class HostCounts:
         self._sparse: dict[int, int] = {}
         self._dense: NDArray[np.int32] | None = None
         self.elsewhere = 0
-        """Pods on nodes that are no bins of this run."""
+        """Pods on nodes that are not part of the run."""
 
     def __bool__(self) -> bool:
         return bool(self.elsewhere or self._sparse or self._dense is not None)
@@ -207,21 +184,26 @@ class HostCounts:
 
 
 class TopologyCounts:
-    """The counts of one run, as pods are placed."""
+    """
+    Counts pods in their groups as they are placed.
+
+    A pod on a claim whose zone is still open counts nowhere yet; it is counted as soon as the claim has one zone
+    left. For anti-affinity it counts in every zone that the claim may still get, as upstream does.
+    """
 
     def __init__(self, topology: Topology, nodes: Sequence[ExistingNode]) -> None:
         self._topology = topology
         self._nodes = nodes
         self._groups: dict[int, tuple[TopologyGroup, ...]] = {}
-        """The groups that count pods, by the number of their manner."""
+        """The groups that count pods, by the number of their constraints."""
 
         self._pending: dict[int, dict[TopologyGroup, int]] = {}
-        """Pods on claims that have not settled, by claim and group."""
+        """Pods on claims with more than one domain left, by claim and group."""
 
         self._admits: dict[tuple[int, TopologyGroup], bool] = {}
 
     def groups(self, pod_data: PodData) -> tuple[TopologyGroup, ...]:
-        """Return the groups that count the pods of a wish."""
+        """Return the groups that count the pods of a class."""
         constraints = pod_data.pod_class.constraints
         found = self._groups.get(constraints.number)
         if found is None:
@@ -232,7 +214,7 @@ class TopologyCounts:
         """Count pods that were put on an existing node."""
         place = self._nodes[node]
         for group in self.groups(pod_data):
-            if not self._topology.admits_node(group, place):
+            if not self._topology.counts_node(group, place):
                 continue
             if group.by_host:
                 group.hosts.add(node, count)
@@ -251,7 +233,7 @@ class TopologyCounts:
             else:
                 self._count(group, claim, state, count)
         if changed and claim in self._pending:
-            self._settle(claim, state)
+            self._count_settled(claim, state)
 
     def _count(self, group: TopologyGroup, claim: int, state: ClaimState, count: int) -> None:
         domains = state.domains(group.key)
@@ -264,8 +246,8 @@ class TopologyCounts:
             waiting = self._pending.setdefault(claim, {})
             waiting[group] = waiting.get(group, 0) + count
 
-    def _settle(self, claim: int, state: ClaimState) -> None:
-        """Count the pods of a claim in the groups whose domain is settled by now."""
+    def _count_settled(self, claim: int, state: ClaimState) -> None:
+        """Count the pods of a claim in the groups for which it has one domain left by now."""
         waiting = self._pending[claim]
         for group in list(waiting):
             domains = state.domains(group.key)
@@ -276,21 +258,22 @@ class TopologyCounts:
         key = (state.number, group)
         found = self._admits.get(key)
         if found is None:
-            found = self._topology.admits(group, state.requirements, state.template.pool.taints)
+            found = self._topology.counts_labels(group, state.requirements, state.template.pool.taints)
             self._admits[key] = found
         return found
 
 
 def distribute_evenly(held: NDArray[np.int64], most: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """
-    Return how many of `count` pods each place gets.
+    Return how many of `count` pods each claim gets when each pod goes to the claim with the fewest pods.
 
-    ``held[i]`` is what place `i` has already, ``most[i]`` how many more it can take.
+    ``held[i]`` is what claim `i` has already, ``most[i]`` how many more it can take. The answer equals that of
+    placing one pod at a time on the emptiest claim with room, the first of equals.
     """
     if int(most.sum()) <= count:
         return most.copy()
     low, high = int(held.min()), int(held.max()) + count
-    while low < high:  # the highest waterline that does not need more than there is
+    while low < high:  # the highest level that does not need more pods than there are
         middle = (low + high + 1) // 2
         if int(_up_to(held, most, middle).sum()) <= count:
             low = middle

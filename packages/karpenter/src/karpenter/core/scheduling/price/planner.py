@@ -1,29 +1,29 @@
 """
-The cheapest machines: start from the greedy answer, pack it again by price, keep what is cheaper.
+The planner: starts from greedy packing, packs the same pods again by price, and keeps what is cheaper.
 
-The greedy run has settled everything that is not about money: which pods go to existing
-nodes, which pool serves them, and how they are spread over zones. Claims whose pods can be
-rearranged without touching any of that are taken apart, packed by price, and put together
-again through the same checked moves. Whatever comes out dearer, or leaves a pod behind, is
-thrown away, so a plan is never worse than the greedy one.
+Greedy packing decides everything that is not about price: which pods go to existing nodes, which NodePool serves
+them, and how they are spread over zones. Claims whose pods can be rearranged without changing any of that are
+taken apart, packed by price (:mod:`.patterns`), and opened again through the checked moves of the scheduler. A
+result that is dearer, or leaves a pod without a node, is discarded, so a plan never costs more than the greedy one.
 
-From a packing to claims: the machines of a packing are opened, and pods put on them for real.
+Where pods of similar size were packed as if all were as large as the largest, room is left on every node: it is
+filled with pods that were meant for later nodes, and nodes that end up empty are never opened.
 
-Where pods of about one size were packed as if all were as large as the largest, there is room
-left on every machine: it is filled with pods that were meant for later machines, and those that
-end up with nothing are never opened.
+Pods with devices are packed once more with a scheduler that lets a pod join a claim only if that raises the price
+by no more than a node of its own would cost: nodes with many devices are dear.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.decode import hourly
 from karpenter.core.scheduling.pack import greedy
+from karpenter.core.scheduling.pack.reservationmanager import fitting_offerings
 from karpenter.core.scheduling.pack.scheduler import NewClaim, Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter.core.scheduling.price.bound import dual_values, size_classes, with_one_offering
@@ -31,10 +31,11 @@ from karpenter.core.scheduling.price.market import Item, market
 from karpenter.core.scheduling.price.patterns import pack_by_price
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
+    from karpenter.core.scheduling.encode.encode import EncodedProblem
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
@@ -42,8 +43,19 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.price.patterns import Packing
 
 
-Part = tuple["PodData", Requirements]
-"""Pods of one reading, pinned to the domains that the greedy run gave them."""
+Part: TypeAlias = tuple["PodData", Requirements]
+"""Pods of one class and relaxation, pinned to the domains that greedy packing gave them."""
+
+_MOST_ITEMS: Final = 150
+"""Above this many different items, those of similar size are packed as equal."""
+
+_MOST_KINDS: Final = 75
+"""Above this many different sets of offerings, each item is restricted to one offering."""
+
+_TOO_MANY: Final = 300
+"""Above this many items that differ in more than size, packing by price takes too long."""
+
+_WORTH_IT: Final = 1e-6
 
 
 def counted(rows: Iterable[Sequence[Part]], parts: Counter[Part]) -> NDArray[np.float64]:
@@ -52,7 +64,7 @@ def counted(rows: Iterable[Sequence[Part]], parts: Counter[Part]) -> NDArray[np.
 
 
 class UnplacedPods:
-    """The pods behind each item that have no place yet."""
+    """The pods of each item that have no node yet."""
 
     def __init__(self, items: Sequence[Sequence[Part]], parts: Counter[Part]) -> None:
         self._left = Counter(parts)
@@ -76,7 +88,7 @@ class UnplacedPods:
         return found
 
     def put_back(self, item: int, part: Part, count: int) -> None:
-        """Return pods that found no place."""
+        """Return pods that did not fit."""
         if not self._left[part]:
             self._rows[item].append(part)
         self._left[part] += count
@@ -92,32 +104,34 @@ class UnplacedPods:
 
 
 class ClaimOpener:
-    """Opens the machines of a packing in a run."""
+    """Opens the nodes of a packing as claims of a scheduler."""
 
-    def __init__(self, scheduler: Scheduler, template: Template, demand: Market, stock: UnplacedPods) -> None:
+    def __init__(
+        self, scheduler: Scheduler, template: Template, demand: Market, unplaced: UnplacedPods
+    ) -> None:
         self._scheduler = scheduler
         self._template = template
         self._demand = demand
-        self._stock = stock
+        self._unplaced = unplaced
 
-    def realise(self, packed: Packing, worth: NDArray[np.float64]) -> Counter[int]:
+    def open_claims(self, packing: Packing, worth: NDArray[np.float64]) -> Counter[int]:
         """
-        Open the machines, dearest first; return the pods that could not be put on them, by class number.
+        Open a claim for each node, dearest first; return the pods that did not fit, by class number.
 
-        `worth` is that of one pod of each item: the most valuable that has room fills a machine up.
+        `worth` is the value of one pod of each item: the most valuable one that fits fills a node up.
         """
-        for machine in np.argsort(-packed.price, kind="stable").tolist():
-            claim, state = self._load(packed.holds[machine])
+        for machine in np.argsort(-packing.price, kind="stable").tolist():
+            claim, state = self._load(packing.holds[machine])
             if claim is not None:
-                self._fill_up(claim, state, int(packed.machine[machine]), worth)
-        return self._stock.rest()
+                self._fill_up(claim, state, int(packing.machine[machine]), worth)
+        return self._unplaced.rest()
 
     def _load(self, holds: NDArray[np.float64]) -> tuple[int | None, ClaimState]:
-        """Open a machine with what it was planned to hold, the largest pods first."""
+        """Open a claim with the pods that were planned for it, the largest first."""
         load = [
             (item, part, count)
             for item in np.flatnonzero(holds).tolist()
-            for part, count in self._stock.take(item, int(holds[item]))
+            for part, count in self._unplaced.take(item, int(holds[item]))
         ]
         load.sort(key=lambda entry: _size(entry[1]), reverse=True)
         claim: int | None = None
@@ -142,25 +156,25 @@ class ClaimOpener:
             if claim is not None:
                 taken = scheduler.fill(pod_data, claim, reached, count)
         if taken < count:
-            self._stock.put_back(item, part, count - taken)
+            self._unplaced.put_back(item, part, count - taken)
         return claim, reached if reached is not None and taken else state
 
     def _fill_up(self, claim: int, state: ClaimState, machine: int, worth: NDArray[np.float64]) -> None:
-        """Put more pods on a claim, as long as it stays the machine that was planned."""
-        demand, stock = self._demand, self._stock
+        """Put more pods on a claim, as long as it stays the instance type that was planned."""
+        demand, unplaced = self._demand, self._unplaced
         open_ = demand.fits[machine].copy()
         while True:
             room = demand.room[machine] - self._scheduler.claims.used[:, claim]
-            fits = open_ & (stock.count > 0) & (demand.want <= room).all(axis=1)
+            fits = open_ & (unplaced.count > 0) & (demand.want <= room).all(axis=1)
             if not fits.any():
                 return
             item = int(np.where(fits, worth, -1.0).argmax())
-            before = float(stock.count[item])
+            before = float(unplaced.count[item])
             asked = demand.want[item] > 0
             most = int((room[asked] / demand.want[item][asked]).min())
-            for part, count in stock.take(item, max(1, most)):
+            for part, count in unplaced.take(item, max(1, most)):
                 _, state = self._put(claim, state, item, part, count)
-            open_[item] = stock.count[item] < before
+            open_[item] = unplaced.count[item] < before
 
 
 def _reach(
@@ -174,20 +188,8 @@ def _size(part: Part) -> tuple[int, ...]:
     return part[0].pod_class.want
 
 
-_MOST_ITEMS: Final = 150
-"""Beyond so many different pods those of about one size are packed as if they were equal."""
-
-_MOST_KINDS: Final = 75
-"""Beyond so many different choices of machines each pod is settled on one machine."""
-
-_TOO_MANY: Final = 300
-"""Beyond so many that differ in more than size, packing by price takes longer than it is worth."""
-
-_WORTH_IT: Final = 1e-6
-
-
 def cheaper(first: Scheduler) -> Scheduler:
-    """Return a run that costs no more than `first` and places no fewer pods; `first` if there is none."""
+    """Return a schedule that costs less than `first` and places no fewer pods; `first` if there is none."""
     best, lowest = first, hourly(first)
     movable = _movable(first)
     if not movable:
@@ -210,7 +212,7 @@ def cheaper(first: Scheduler) -> Scheduler:
 
 
 def _movable(scheduler: Scheduler) -> list[int]:
-    """Return the claims whose pods can be rearranged without changing any count that matters."""
+    """Return the claims whose pods can be rearranged without changing any topology count."""
     placements = _moves_by_claim(scheduler)
     return [
         claim
@@ -237,7 +239,7 @@ def _is_movable(scheduler: Scheduler, claim: int, by_relaxation: list[PodData]) 
 
 
 def topology_keys(scheduler: Scheduler, pod_data: PodData) -> set[str]:
-    """Return the topology keys on which these pods limit, or count for, somebody."""
+    """Return the topology keys of the groups that limit or count these pods."""
     keys = {demand.group.key for demand in pod_data.demands.domains}
     return keys | {group.key for group in scheduler.counting(pod_data) if not group.by_host}
 
@@ -251,7 +253,7 @@ def _moves_by_claim(scheduler: Scheduler) -> dict[int, list[tuple[PodData, int]]
 
 
 def _same_pod_data(scheduler: Scheduler, pod_data: PodData) -> PodData:
-    """Return the same reading of the same class in another run."""
+    """Return the same class under the same relaxation in another scheduler."""
     return next(
         each
         for each in scheduler.pod_data[pod_data.pod_class.number]
@@ -260,8 +262,8 @@ def _same_pod_data(scheduler: Scheduler, pod_data: PodData) -> PodData:
 
 
 def _replay(first: Scheduler, second: Scheduler, dissolved: frozenset[int]) -> bool:
-    """Repeat every move that is not to be rearranged; False when limits no longer allow one of them."""
-    twins: dict[int, int] = {}
+    """Repeat every placement that is kept; False when limits no longer allow one of them."""
+    copies: dict[int, int] = {}
     for placement in first.placements:
         pod_data = _same_pod_data(second, placement.pod_data)
         if placement.bin < first.nodes.count:
@@ -273,17 +275,17 @@ def _replay(first: Scheduler, second: Scheduler, dissolved: frozenset[int]) -> b
         if claim in dissolved:
             continue
         state = _same_state(first, second, claim)
-        if claim not in twins:
+        if claim not in copies:
             new_claim = NewClaim(state, first.least.get(claim, {}), relaxed=claim in first.relaxed)
-            twins[claim] = second.open(new_claim)
-        twin = twins[claim]
+            copies[claim] = second.open(new_claim)
+        copy = copies[claim]
         if not second.holds(
-            twin, state, second.claims.total(twin, pod_data.pod_class.want, placement.pod_count)
+            copy, state, second.claims.total(copy, pod_data.pod_class.want, placement.pod_count)
         ):
             return False  # the claim began as what it became only later, which can take more of a limit
-        if not second.has_devices(pod_data, second.nodes.count + twin, state):
-            return False  # others were given devices in another order
-        second.put_on_claim(pod_data, twin, state, placement.pod_count)
+        if not second.has_devices(pod_data, second.nodes.count + copy, state):
+            return False  # devices were allocated in another order
+        second.put_on_claim(pod_data, copy, state, placement.pod_count)
     return True
 
 
@@ -293,7 +295,7 @@ def _same_state(first: Scheduler, second: Scheduler, claim: int) -> ClaimState:
 
 
 def _demand(first: Scheduler, second: Scheduler, movable: list[int]) -> dict[Template, Counter[Part]]:
-    """Return the pods to rearrange, by template, each pinned as it was, in words of the second run."""
+    """Return the pods to rearrange, by template, each pinned as it was, as pod data of the second scheduler."""
     placements = _moves_by_claim(first)
     found: dict[Template, Counter[Part]] = {}
     for claim in movable:
@@ -326,13 +328,13 @@ def _pack(scheduler: Scheduler, template: Template, parts: Counter[Part]) -> Cou
     if len(grouped) > _TOO_MANY:
         return _everything(parts)
     items, options = list(grouped), scheduler.problem.options
-    stock = UnplacedPods([grouped[item] for item in items], parts)
-    demand = market(items, stock.count.tolist(), [template])
+    unplaced = UnplacedPods([grouped[item] for item in items], parts)
+    demand = market(items, unplaced.count.tolist(), [template])
     found = dual_values(demand)
-    counts = map(int, stock.count.tolist())
+    counts = map(int, unplaced.count.tolist())
     scheduler.encoded.proved[frozenset(zip(items, counts, strict=True))] = found
-    packed = pack_by_price(demand, found, rounds=options.effort, seed=options.seed)
-    return ClaimOpener(scheduler, template, demand, stock).realise(packed, found.pod)
+    packing = pack_by_price(demand, found, rounds=options.effort, seed=options.seed)
+    return ClaimOpener(scheduler, template, demand, unplaced).open_claims(packing, found.pod)
 
 
 def _everything(parts: Counter[Part]) -> Counter[int]:
@@ -346,7 +348,7 @@ def _everything(parts: Counter[Part]) -> Counter[int]:
 def _with_few_choices(
     grouped: dict[Item, list[Part]], parts: Counter[Part], template: Template
 ) -> dict[Item, list[Part]]:
-    """Return items of few kinds, where there are too many to be packed together."""
+    """Return items with few different sets of offerings, where there are too many to pack together."""
     if len({(item.bits, item.cap) for item in grouped}) <= _MOST_KINDS:
         return grouped
     items = list(grouped)
@@ -359,15 +361,69 @@ def _with_few_choices(
 
 
 def _coarse(grouped: dict[Item, list[Part]], parts: Counter[Part]) -> dict[Item, list[Part]]:
-    """Return no more items than packing can tell apart; each asks for the most that any of its parts does."""
+    """Return no more items than can be packed; each requests the most that any of its parts does."""
     if len(grouped) <= _MOST_ITEMS:
         return grouped
     items = list(grouped)
     counts = counted(grouped.values(), parts)
     sizes = np.array([item.want for item in items], np.float64)
     found: dict[Item, list[Part]] = {}
-    for cell in size_classes(sizes, counts, [(item.bits, item.cap) for item in items], _MOST_ITEMS):
-        alike = [items[position] for position in cell.tolist()]
+    for size_class in size_classes(sizes, counts, [(item.bits, item.cap) for item in items], _MOST_ITEMS):
+        alike = [items[position] for position in size_class.tolist()]
         want = tuple(map(max, zip(*(item.want for item in alike), strict=True)))
         found[Item(want, alike[0].bits, alike[0].cap)] = [part for item in alike for part in grouped[item]]
     return found
+
+
+class DevicePriceScheduler(Scheduler):
+    """A scheduler in which pods with devices join a claim only if a node of their own costs more."""
+
+    def __init__(self, encoded: EncodedProblem) -> None:
+        super().__init__(encoded)
+        self._dear: set[tuple[int, int]] = set()
+
+    def next_state(self, pod_data: PodData, claim: int) -> ClaimState | None:
+        """Return what a claim would become by taking one more pod, or None when it cannot or should not."""
+        state = super().next_state(pod_data, claim)
+        if state is None or not pod_data.pod_class.devices or self._pays(pod_data, claim, state):
+            return state
+        self._dear.add((pod_data.pod_class.number, self.nodes.count + claim))
+        return None
+
+    def lacks_devices(self, pod_data: PodData, number: int) -> bool:
+        """Return whether asking a bin for devices again is useless, or too dear."""
+        return (pod_data.pod_class.number, number) in self._dear or super().lacks_devices(pod_data, number)
+
+    def _pays(self, pod_data: PodData, claim: int, state: ClaimState) -> bool:
+        before = self._price(self.claims.states[claim], self.claims.total(claim, pod_data.pod_class.want, 0))
+        more = self._price(state, self.claims.total(claim, pod_data.pod_class.want)) - before
+        return more <= 0 or more <= self._alone(pod_data)
+
+    def _alone(self, pod_data: PodData) -> float:
+        """Return what a node for one pod alone costs; infinity when there is none."""
+        waits = self.must_wait
+        found = (self.new_claim(pod_data, template) for template in self.templates)
+        first = next((new_claim for new_claim in found if new_claim is not None), None)
+        self.must_wait = waits
+        return self._price(first.state, pod_data.pod_class.want) if first is not None else float("inf")
+
+    @staticmethod
+    def _price(state: ClaimState, total: Sequence[int]) -> float:
+        return state.template.table.cheapest(fitting_offerings(state, total))
+
+
+def cheaper_with_devices(
+    first: Scheduler, left: dict[int, int], pack: Callable[[Scheduler], dict[int, int]]
+) -> tuple[Scheduler, dict[int, int]]:
+    """Return a schedule with separate nodes for devices if it is better than `first`; `pack` fills it."""
+    if not any(
+        placement.pod_data.pod_class.devices and placement.bin >= first.nodes.count
+        for placement in first.placements
+    ):
+        return first, left
+    second = DevicePriceScheduler(first.encoded)
+    rest = pack(second)
+    more, fewer = sum(rest.values()), sum(left.values())
+    if more < fewer or (more == fewer and hourly(second) < hourly(first) * (1 - _WORTH_IT)):
+        return second, rest
+    return first, left
