@@ -30,7 +30,7 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.base.clock import SystemClock
 from karpenter.kube import rest
-from karpenter.kube.client import Change, Client, read_events
+from karpenter.kube.client import Client, WatchChange, read_events
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.informer import Cache, Informer
 from karpenter.kube.kubeconfig import from_kubeconfig
@@ -167,7 +167,7 @@ async def _take_in() -> Cost:
             yield line
 
     async for event in read_events(target, Request(method="GET", path="/api/v1/pods"), stream()):
-        assert isinstance(event, Change)
+        assert isinstance(event, WatchChange)
         cache.changed(event)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     return Cost(EVENTS, wall, cpu, max(0, _resident_now() - before), resident())

@@ -28,7 +28,7 @@ from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price.bound import dual_values, item_of
 from karpenter.core.scheduling.price.market import market as market_of
 from karpenter.core.scheduling.problem import Options
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def ceiling(view: ClusterView, share: float) -> float:
 
 
 def _ground(view: ClusterView) -> Ground:
-    nodes, guards = state_nodes(view), Guards(view)
+    nodes, guards = state_nodes(view), PdbLimits(view)
     movable = find_candidates(nodes, view, market(), guards, NOW).candidates
     simulator = Simulator(
         view,

@@ -23,7 +23,7 @@ from karpenter.core.scheduling.build.pods import (
 )
 from karpenter.core.scheduling.problem import PodVolumes
 from karpenter.core.state.cluster import view_of
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ def test_evacuation(
     ]
     view = view_of(objects)
 
-    assert [each.name for each in deleting_node_pods(state_nodes(view), Guards(view), NOON)] == expected
+    assert [each.name for each in deleting_node_pods(state_nodes(view), PdbLimits(view), NOON)] == expected
 
 
 VOLUME: dict[str, Any] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}

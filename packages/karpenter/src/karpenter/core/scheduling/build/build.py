@@ -45,9 +45,9 @@ from karpenter.core.scheduling.build.pods import (
 from karpenter.core.scheduling.build.virtualpods import buffer_problem, virtual_pods
 from karpenter.core.scheduling.dynamicresources.build import build_dynamic_resources
 from karpenter.core.scheduling.problem import ExistingNode, Pool, Problem, Refusal, TopologyNode
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import StateNode, state_nodes
-from karpenter.core.state.volumeusage import attached
+from karpenter.core.state.volumeusage import volumes_by_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -193,7 +193,7 @@ def _existing(
 def _attached(node: StateNode, view: ClusterView) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for pod in node.pods:
-        for driver, claims in attached(pod, view).items() if pod.spec.volumes else ():
+        for driver, claims in volumes_by_driver(pod, view).items() if pod.spec.volumes else ():
             found[driver] = found.get(driver, frozenset()) | claims
     return found
 
@@ -233,7 +233,7 @@ def build_problem(
 ) -> BuiltProblem:
     """Return the problem of placing every pod of a cluster that needs a place."""
     nodes = state_nodes(view)
-    guards = Guards(view)
+    guards = PdbLimits(view)
     pods = [*provisionable_pods(view), *deleting_node_pods(nodes, guards, now)]
     empty: list[str] = []
     if policy.buffers:

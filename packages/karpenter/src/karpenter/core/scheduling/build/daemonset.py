@@ -24,7 +24,7 @@ from karpenter.core.model.resources import add, merge
 from karpenter.core.model.taints import tolerates
 from karpenter.core.scheduling.build.amounts import impossible, uncountable
 from karpenter.core.scheduling.encode.nodeclaimtemplate import DaemonPod, daemon_pod
-from karpenter.core.state.pod import uses_devices
+from karpenter.core.state.pod import has_dra_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -64,7 +64,7 @@ def expected_daemons(pods: Iterable[Pod], *, ignore_device_claims: bool) -> Expe
     left_out: list[str] = []
     total: Mapping[str, int] = {}
     for pod in pods:
-        if ignore_device_claims and uses_devices(pod):
+        if ignore_device_claims and has_dra_requirements(pod):
             continue
         try:
             daemon = daemon_pod(pod)

@@ -31,8 +31,14 @@ from karpenter.core.model.selectors import SelectorError, parse_selector
 from karpenter.core.scheduling.build.amounts import impossible
 from karpenter.core.scheduling.encode.preferences import relaxations, required_anti_affinity
 from karpenter.core.scheduling.problem import BoundPod, PodVolumes, Refusal
-from karpenter.core.state.pod import is_active, is_protected, runs_again, uses_devices, waits
-from karpenter.core.state.volumeusage import VolumeProblem, attached, reach
+from karpenter.core.state.pod import (
+    has_do_not_disrupt,
+    has_dra_requirements,
+    is_active,
+    is_reschedulable,
+    is_unscheduled,
+)
+from karpenter.core.state.volumeusage import VolumeProblem, volume_requirements, volumes_by_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +49,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import OwnerReference
     from karpenter.api.pod import PodSpec, TopologySpreadConstraint
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.core.state.pdb import Guards
+    from karpenter.core.state.pdb import PdbLimits
     from karpenter.core.state.statenode import StateNode
 
 
@@ -64,10 +70,10 @@ class CheckedPods(msgspec.Struct, frozen=True):
 
 def provisionable_pods(view: ClusterView) -> tuple[Pod, ...]:
     """Return the pods that want a node."""
-    return tuple(pod for pod in view.pods.values() if waits(pod))
+    return tuple(pod for pod in view.pods.values() if is_unscheduled(pod))
 
 
-def deleting_node_pods(nodes: Iterable[StateNode], guards: Guards, now: datetime) -> tuple[Pod, ...]:
+def deleting_node_pods(nodes: Iterable[StateNode], guards: PdbLimits, now: datetime) -> tuple[Pod, ...]:
     """Return the pods of leaving nodes that need a place elsewhere."""
     return tuple(
         pod
@@ -78,9 +84,9 @@ def deleting_node_pods(nodes: Iterable[StateNode], guards: Guards, now: datetime
     )
 
 
-def is_currently_reschedulable(pod: Pod, guards: Guards, now: datetime) -> bool:
+def is_currently_reschedulable(pod: Pod, guards: PdbLimits, now: datetime) -> bool:
     """Return whether emptying its node would make this pod run elsewhere."""
-    return runs_again(pod) and not is_protected(pod, now) and not guards.holds_for_good(pod, now)
+    return is_reschedulable(pod) and not has_do_not_disrupt(pod, now) and not guards.holds_for_good(pod, now)
 
 
 def check_pods(
@@ -102,11 +108,11 @@ def check_pods(
     judge = _SpecChecker(rules)
     for pod in pods:
         problem = judge.problem(pod)
-        if not problem and uses_devices(pod):
+        if not problem and has_dra_requirements(pod):
             problem = _DEVICES_IGNORED if ignore_device_claims else device_problems.get(pod.key, "")
         if not problem and pod.spec.volumes:
             try:
-                demand = PodVolumes(reach(pod, view), attached(pod, view))
+                demand = PodVolumes(volume_requirements(pod, view), volumes_by_driver(pod, view))
             except VolumeProblem as found:
                 problem = str(found)
             else:

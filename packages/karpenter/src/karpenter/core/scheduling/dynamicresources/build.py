@@ -24,7 +24,7 @@ from karpenter.core.scheduling.dynamicresources.types import (
     PodClaims,
     read_node_terms,
 )
-from karpenter.core.state.pod import uses_devices
+from karpenter.core.state.pod import has_dra_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -52,7 +52,7 @@ def build_dynamic_resources(
     """
     reader = _Reader(view)
     for pod in pods:
-        if uses_devices(pod):
+        if has_dra_requirements(pod):
             reader.read(pod)
     if not reader.pod_claims:
         return None, reader.problems

@@ -261,31 +261,3 @@ class TopologyCounts:
             found = self._topology.counts_labels(group, state.requirements, state.template.pool.taints)
             self._admits[key] = found
         return found
-
-
-def distribute_evenly(held: NDArray[np.int64], most: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """
-    Return how many of `count` pods each claim gets when each pod goes to the claim with the fewest pods.
-
-    ``held[i]`` is what claim `i` has already, ``most[i]`` how many more it can take. The answer equals that of
-    placing one pod at a time on the emptiest claim with room, the first of equals.
-    """
-    if int(most.sum()) <= count:
-        return most.copy()
-    low, high = int(held.min()), int(held.max()) + count
-    while low < high:  # the highest level that does not need more pods than there are
-        middle = (low + high + 1) // 2
-        if int(_up_to(held, most, middle).sum()) <= count:
-            low = middle
-        else:
-            high = middle - 1
-    given = _up_to(held, most, low)
-    rest = count - int(given.sum())
-    if rest:
-        open_ = np.flatnonzero((given < most) & (held + given == low))
-        given[open_[:rest]] += 1
-    return given
-
-
-def _up_to(held: NDArray[np.int64], most: NDArray[np.int64], line: int) -> NDArray[np.int64]:
-    return np.clip(line - held, 0, most)
