@@ -24,9 +24,9 @@ from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.cloud.cloudprovider import ProviderContext
 from karpenter.kube.rest import untyped
-from karpenter.operator.operator import Operator, Parts
+from karpenter.operator.operator import Operator, OperatorDependencies
 from karpenter.operator.options import parse_settings
-from karpenter.operator.run import Objects
+from karpenter.operator.run import KubeClusterObjects
 from karpenter_local.aws.room import MachineRoom, Reach
 from karpenter_local.aws.site import Site
 from karpenter_local.cluster import LocalCluster
@@ -81,11 +81,11 @@ class AwsWorld:
             clock=self.clock,
             chance=Random(7),  # noqa: S311  a simulation's dice
             cluster=self.site.cluster,
-            objects=Objects(client),
+            objects=KubeClusterObjects(client),
             settings=self._settings,
         )
         provider = await enter(self.site.provider(around, long_poll=0))
-        parts = Parts(
+        parts = OperatorDependencies(
             client=client,
             cloud=provider,
             settings=parse_settings({}),

@@ -18,7 +18,7 @@ from karpenter.chart.chart import manifests
 from karpenter.chart.tree import Release
 from karpenter.chart.values import values_of
 from karpenter.operator.options import parse_settings
-from karpenter.operator.run import Process, Which
+from karpenter.operator.run import OperatorProcess, OperatorTarget
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.virtual import run_virtual
 from tests.integration.calls import Grant, Recording, granted
@@ -67,9 +67,9 @@ class Installed(World):
     async def start(self, client: Client | None = None) -> Operator:
         """Start the process and wait until it leads."""
         del client
-        process = Process(
+        process = OperatorProcess(
             self.recording,
-            which=Which(provider="kwok", cluster="test"),
+            which=OperatorTarget(provider="kwok", cluster="test"),
             settings=self.settings,
             namespace=NAMESPACE,
             clock=self.clock,

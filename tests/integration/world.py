@@ -22,9 +22,9 @@ from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider
 from karpenter.cloud.kwok.cloudprovider import ObjectClasses, ObjectNodes
 from karpenter.kube.rest import MergePatch, untyped
-from karpenter.operator.operator import Operator, Parts
+from karpenter.operator.operator import Operator, OperatorDependencies
 from karpenter.operator.options import parse_settings
-from karpenter.operator.run import Objects
+from karpenter.operator.run import KubeClusterObjects
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.virtual import VirtualClock, run_virtual
 
@@ -52,7 +52,7 @@ class World:
         self.settings = parse_settings(settings or {})
         self.cluster = LocalCluster(self.clock, seed=seed)
         self.client = self.cluster.client
-        door = Objects(self.cluster.connect("kwok"))
+        door = KubeClusterObjects(self.cluster.connect("kwok"))
         self.cloud = KwokCloud(
             load_catalog("kwok"),
             nodes=ObjectNodes(door),
@@ -80,8 +80,8 @@ class World:
     async def start(self, client: Client | None = None) -> Operator:
         """Start an operator that knows nothing."""
         client = client or self.cluster.connect("karpenter")
-        provider = KwokProvider(self.cloud, classes=ObjectClasses(Objects(client)), cluster=CLUSTER)
-        parts = Parts(
+        provider = KwokProvider(self.cloud, classes=ObjectClasses(KubeClusterObjects(client)), cluster=CLUSTER)
+        parts = OperatorDependencies(
             client=client,
             cloud=provider,
             settings=self.settings,

@@ -7,7 +7,7 @@ from random import Random
 
 from karpenter.base.queue import Backoff, Supervisor, WorkQueue
 from karpenter.cloud.errors import CloudUnreachable, Throttled
-from karpenter.controllers.controller import Loop, NotYet
+from karpenter.controllers.controller import Loop, Requeue
 from karpenter_local.virtual import run_virtual
 
 
@@ -46,7 +46,7 @@ def looks(*errors: Exception, queue: WorkQueue[str] | None = None) -> list[float
 
 def test_failures_are_tried_again_more_and_more_slowly() -> None:
     """Whatever goes wrong, also a bug of ours, the key comes back."""
-    assert looks(NotYet("no"), CloudUnreachable("no"), RuntimeError("a bug")) == [0.0, 1.0, 3.0, 7.0]
+    assert looks(Requeue("no"), CloudUnreachable("no"), RuntimeError("a bug")) == [0.0, 1.0, 3.0, 7.0]
 
 
 def test_a_cloud_that_wants_fewer_calls_is_obeyed() -> None:

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from karpenter.api.labels import ALL_LABEL_RULES, DO_NOT_DISRUPT
 from karpenter.api.meta import Condition
-from karpenter.controllers.controller import Inline
+from karpenter.controllers.controller import InlineExecutor
 from karpenter.controllers.disruption import UNSYNCED, Disruption
 from karpenter.controllers.disruption_queue import PERIOD, DisruptionQueue
 from karpenter.core.disruption.candidates import find_candidates
@@ -23,8 +23,8 @@ from karpenter.core.disruption.validation import confirm
 from karpenter.core.effects import DeleteObject
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
-from karpenter.core.state.cluster import Gone, Put
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request
@@ -54,7 +54,7 @@ class Shop:
         return MARKET
 
 
-class Noting(Inline):
+class Noting(InlineExecutor):
     """Does the work at once, and notes under which rules."""
 
     def __init__(self, stage: Stage) -> None:
@@ -116,7 +116,7 @@ class Stage(Shell):
         """Return the first thing that is proposed, and the machines that it is about."""
         view = self.store.view()
         (command, *_) = decided(view).commands
-        found = find_candidates(state_nodes(view), view, MARKET, Guards(view), NOW)
+        found = find_candidates(state_nodes(view), view, MARKET, PdbLimits(view), NOW)
         every = (*found.candidates, *found.eventual)
         return command, tuple(each for each in every if each.name in command.candidates)
 
@@ -204,7 +204,7 @@ def test_what_cannot_be_finished_is_undone(how: str) -> None:
         if "gone" in how:
             replacement = stage.store.claim(begun.replacements[0])
             assert replacement is not None
-            stage.store.apply(Gone(replacement))
+            stage.store.apply(ObjectDeleted(replacement))
         else:
             stage.clock.seconds += 601.0
         await stage.commands.look()
@@ -432,7 +432,7 @@ def test_a_node_that_nobody_remembers_closing_is_opened() -> None:
         assert node is not None
         assert claim is not None
         stage.store.apply(
-            Put(
+            ObjectUpdated(
                 msgspec.structs.replace(
                     claim,
                     status=msgspec.structs.replace(
@@ -476,7 +476,7 @@ async def test_a_machine_counts_as_going_until_it_is_open_again(monkeypatch: pyt
     (begun,) = stage.commands.under_way
     replacement = stage.store.claim(begun.replacements[0])
     assert replacement is not None
-    stage.store.apply(Gone(replacement))
+    stage.store.apply(ObjectDeleted(replacement))
     marked: list[frozenset[str]] = []
 
     async def perform(effects: Any) -> None:

@@ -16,7 +16,7 @@ from karpenter.kube.errors import NotConfigured
 from karpenter.kube.leaderelection import LeadershipLost
 from karpenter.kube.rest import MergePatch
 from karpenter.operator.options import SettingError, parse_settings
-from karpenter.operator.run import Process, Which, resident, run
+from karpenter.operator.run import OperatorProcess, OperatorTarget, resident, run
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.operator import companion, install
@@ -31,12 +31,12 @@ FREE_PORTS = {"metrics-port": "0", "health-probe-port": "0"}
 LOCK = "karpenter-leader-election"
 
 
-def process(cluster: LocalCluster, *, seed: int = 1, **settings: str) -> Process:
+def process(cluster: LocalCluster, *, seed: int = 1, **settings: str) -> OperatorProcess:
     """Return a replica of the operator that has not been started."""
     stated = {name.replace("_", "-"): value for name, value in settings.items()}
-    return Process(
+    return OperatorProcess(
         InProcess(cluster.server),
-        which=Which(),
+        which=OperatorTarget(),
         settings=parse_settings({**FREE_PORTS, **stated}),
         namespace="kube-system",
         clock=cluster.clock,
@@ -167,7 +167,7 @@ async def test_a_signal_ends_it(tmp_path: Path) -> None:
         await install(cluster.client)
         config.write_text(cluster.kubeconfig())
         settings = parse_settings(FREE_PORTS)
-        which = Which(kubeconfig=str(config))
+        which = OperatorTarget(kubeconfig=str(config))
         with capture_logs() as logs:
             task = asyncio.create_task(run(settings, which, clock=SystemClock(), environ={}))
             async with asyncio.timeout(20):
@@ -192,7 +192,7 @@ async def test_no_cluster(tmp_path: Path) -> None:
     with pytest.raises(NotConfigured):
         await run(
             parse_settings(FREE_PORTS),
-            Which(kubeconfig=str(tmp_path / "none")),
+            OperatorTarget(kubeconfig=str(tmp_path / "none")),
             clock=SystemClock(),
             environ={},
         )

@@ -11,7 +11,7 @@ from karpenter.telemetry.metrics.store import (
     DURATIONS,
     NODE_CLASSES,
     WELL_KNOWN,
-    Declared,
+    MetricSpec,
     Instrument,
     render_bound,
 )
@@ -176,7 +176,7 @@ def test_the_durations() -> None:
 
 
 @pytest.mark.parametrize("metric", [pytest.param(metric, id=metric.name) for metric in METRICS])
-def test_a_declaration_is_in_order(metric: Declared[Instrument]) -> None:
+def test_a_declaration_is_in_order(metric: MetricSpec[Instrument]) -> None:
     """Names and labels are words, counters end in _total, help is a sentence, buckets can be written."""
     names = (metric.name, *(label for label in metric.labels if label not in {WELL_KNOWN, NODE_CLASSES}))
 

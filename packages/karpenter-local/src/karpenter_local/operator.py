@@ -19,7 +19,7 @@ from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.kube.errors import AlreadyExists
 from karpenter.kube.rest import untyped
 from karpenter.operator.options import parse_settings
-from karpenter.operator.run import Process, Which
+from karpenter.operator.run import OperatorProcess, OperatorTarget
 from karpenter_local.serving import Beside
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _ANY_PORT: Final = {"METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0"}
 
 
 def companion(
-    environ: Mapping[str, str], clock: Clock, *, which: Which | None = None
+    environ: Mapping[str, str], clock: Clock, *, which: OperatorTarget | None = None
 ) -> Callable[[Standing], AbstractAsyncContextManager[Beside]]:
     """
     Return who runs the operator beside a cluster, with the settings that the environment states.
@@ -53,12 +53,12 @@ def companion(
         SettingError: naming a setting that cannot be used.
     """
     settings = parse_settings({"disable-leader-election": "true"}, {**_ANY_PORT, **environ})
-    which = which or Which(provider=KWOK, cluster=_CLUSTER)
+    which = which or OperatorTarget(provider=KWOK, cluster=_CLUSTER)
 
     @asynccontextmanager
     async def beside(standing: Standing) -> AsyncIterator[Beside]:
         await install(standing.client, with_class=which.provider == KWOK)
-        process = Process(
+        process = OperatorProcess(
             standing.transport,
             which=which,
             settings=settings,
@@ -87,7 +87,7 @@ async def install(client: Client, *, with_class: bool = True) -> None:
 
 
 @asynccontextmanager
-async def _running(process: Process) -> AsyncIterator[None]:
+async def _running(process: OperatorProcess) -> AsyncIterator[None]:
     """Run the operator; entering waits until it works, and its failure ends whoever entered."""
     try:
         async with asyncio.TaskGroup() as group:

@@ -10,8 +10,8 @@ import structlog
 
 from karpenter.base.queue import Backoff, Supervisor
 from karpenter.cloud.errors import CloudUnreachable, Throttled
-from karpenter.controllers.controller import Loop, NotYet, patrol
-from karpenter.controllers.metrics.runtime import note_requests
+from karpenter.controllers.controller import Loop, Requeue, start_singleton
+from karpenter.controllers.metrics.runtime import client_request_metrics
 from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics, runtime
 from karpenter_local.virtual import VirtualClock, run_virtual
@@ -77,7 +77,7 @@ def test_how_steps_end() -> None:
 
     script = [
         5.0,
-        NotYet("no"),
+        Requeue("no"),
         Throttled(retry_after=3.0),
         CloudUnreachable("no"),
         RuntimeError("a bug"),
@@ -125,7 +125,7 @@ def test_rounds_count_as_steps() -> None:
         clock = VirtualClock()
         metrics = Metrics(clock=clock)
         async with Supervisor(chance=Random(1)) as supervisor:  # noqa: S311  jitter
-            patrol(Scripted(CloudUnreachable("no")), supervisor, clock, metrics=metrics)
+            start_singleton(Scripted(CloudUnreachable("no")), supervisor, clock, metrics=metrics)
             await asyncio.sleep(100)
         return metrics
 
@@ -138,7 +138,7 @@ def test_rounds_count_as_steps() -> None:
 def test_requests() -> None:
     """Requests are counted by the code of their answer, or as errors without one, and timed."""
     metrics = Metrics(clock=HandClock())
-    note = note_requests(metrics, "api.example:6443")
+    note = client_request_metrics(metrics, "api.example:6443")
     for code in (200, 200, 0):
         note(Request(method="GET", path="/api/v1/pods"), code, 0.25)
     place = {"host": "api.example:6443", "method": "GET"}

@@ -20,7 +20,7 @@ from karpenter.core.disruption.churn import (
     next_rest,
 )
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, machine, pod, pool
 
@@ -62,7 +62,7 @@ def _planned() -> ExpectedOutcome:
         candidates=("node-1",),
         moves={"default/web-0": "node-2", "default/web-1": "node-2", "default/lone": "node-2"},
     )
-    found = find_candidates(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
+    found = find_candidates(state_nodes(view), view, MARKET, PdbLimits(view), NOW).candidates
     return expected_outcome(command, [each for each in found if each.name == "node-1"], {}, view, NOW)
 
 
@@ -85,7 +85,7 @@ def test_pods_on_new_machines_are_expected_there() -> None:
     view = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))
     (command,) = decided(view).commands
     (new,) = command.replacements
-    found = find_candidates(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
+    found = find_candidates(state_nodes(view), view, MARKET, PdbLimits(view), NOW).candidates
 
     expected = expected_outcome(command, found, {new.name: "node-9"}, view, NOW)
     unknown = expected_outcome(command, found, {}, view, NOW)

@@ -11,7 +11,7 @@ from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command, KeptNode, DisruptionDecision
 from karpenter.core.disruption.events import entitle, facts, kept_events, score_effects
 from karpenter.core.effects import Announce, Count
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import LONG_AGO, MARKET, NOW, cluster, decided, machine, pod, pool
 
@@ -88,7 +88,7 @@ def test_the_facts_of_a_command() -> None:
     """The log says what goes and what comes, under names that people know."""
     view = cluster(pool(), machine("a", "xlarge"), pod("web-1", "a"))
     (command,) = decided(view).commands
-    candidates = find_candidates(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
+    candidates = find_candidates(state_nodes(view), view, MARKET, PdbLimits(view), NOW).candidates
 
     assert facts(command, candidates) == {
         "decision": "replace",

@@ -24,7 +24,7 @@ from karpenter.core.disruption.queue import (
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.cluster import view_of
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import StateNode, state_nodes
 from tests.unit.core.disruption.clusters import MARKET, machine, pool
 from tests.unit.core.disruption.clusters import NOW as THEN
@@ -124,7 +124,7 @@ def test_machines_that_go_are_told_and_deleted() -> None:
 def test_what_goes_is_counted(reason: str, policy: str) -> None:
     """Claims and their pods are counted by reason; the policy too unless they drifted."""
     view = view_of([pool(), *machine("m")])
-    found = find_candidates(state_nodes(view), view, MARKET, Guards(view), THEN).candidates
+    found = find_candidates(state_nodes(view), view, MARKET, PdbLimits(view), THEN).candidates
     claims, pods = count_disrupted(found, reason)
 
     assert isinstance(claims, Count)

@@ -18,7 +18,7 @@ from karpenter.core.model.requirements import NOTHING_REQUIRED
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.dynamicresources.types import DynamicResources
 from karpenter.core.scheduling.problem import BoundPod, ExistingNode, Options, PodVolumes, Pool, Problem
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, kind, machine, pod, pool
 
@@ -160,7 +160,7 @@ def test_when_the_future_can_be_told(
 def test_a_cluster_in_which_pods_wait_is_not_foretold() -> None:
     """While pods wait, a pass has one command at most."""
     view = cluster(pool(), machine("node-1"), pod("web-0", "node-1"), pod("late-0", cpu="1"))
-    nodes, guards = state_nodes(view), Guards(view)
+    nodes, guards = state_nodes(view), PdbLimits(view)
     candidates = find_candidates(nodes, view, MARKET, guards, NOW).candidates
     simulator = Simulator(
         view,

@@ -13,51 +13,51 @@ from karpenter.api.wire import convert
 from karpenter.core.lifecycle.conditions import (
     INITIALIZED,
     LAUNCHED,
-    OF_CLAIMS,
+    NODECLAIM_DEPENDENTS,
     REGISTERED,
     ROOT,
-    board_of,
-    claim_board,
-    overlay_board,
-    pool_board,
-    render,
+    condition_set_of,
+    claim_conditions,
+    overlay_conditions,
+    pool_conditions,
+    render_conditions,
 )
 from tests.unit.core.lifecycle.objects import BORN, NOW, claim, conditions, pool
 
 if TYPE_CHECKING:
-    from karpenter.core.lifecycle.conditions import Board
+    from karpenter.core.lifecycle.conditions import ConditionSet
 
 LATER = NOW + timedelta(minutes=1)
 
 
-def board(*, generation: int = 1, deleting: bool = False, **statuses: Any) -> Board:
+def board(*, generation: int = 1, deleting: bool = False, **statuses: Any) -> ConditionSet:
     """Return the conditions of a claim."""
     meta: dict[str, Any] = {"generation": generation}
     if deleting:
         meta["deletionTimestamp"] = "2026-01-01T12:01:00Z"
-    return claim_board(claim(meta=meta, **statuses), NOW)
+    return claim_conditions(claim(meta=meta, **statuses), NOW)
 
 
 def test_what_must_be_there_is_there_since_birth() -> None:
     """Root and dependents exist from the first look, unknown since the object's creation."""
     found = {each.type: each for each in board().held}
 
-    assert set(found) == {ROOT, *OF_CLAIMS}
+    assert set(found) == {ROOT, *NODECLAIM_DEPENDENTS}
     assert {(each.status, each.reason) for each in found.values()} == {("Unknown", "AwaitingReconciliation")}
     assert {each.last_transition_time for each in found.values()} == {BORN}
 
 
 def test_an_object_without_a_birthday_was_born_now() -> None:
     """Where nobody says when an object was created, now has to do."""
-    assert board_of(ObjectMeta(), (), OF_CLAIMS, NOW).since(LAUNCHED) == NOW
+    assert condition_set_of(ObjectMeta(), (), NODECLAIM_DEPENDENTS, NOW).since(LAUNCHED) == NOW
 
 
 def test_each_kind_has_its_own_dependents() -> None:
     """Claims, pools and overlays depend on different conditions."""
     overlay = convert({"metadata": {"name": "o"}, "spec": {"requirements": []}}, NodeOverlay)
 
-    assert pool_board(pool(), NOW).dependents == ("ValidationSucceeded", "NodeClassReady")
-    assert overlay_board(overlay, NOW).dependents == ("ValidationSucceeded",)
+    assert pool_conditions(pool(), NOW).dependents == ("ValidationSucceeded", "NodeClassReady")
+    assert overlay_conditions(overlay, NOW).dependents == ("ValidationSucceeded",)
 
 
 def test_a_true_condition_is_its_own_reason() -> None:
@@ -163,7 +163,7 @@ def test_clear_removes_what_nothing_depends_on() -> None:
     """Dependents and the root stay; others go, and the rest is sorted by name."""
     found = board().true("Drifted", "Why").true("Consolidatable").clear("Drifted")
 
-    assert [each.type for each in found.held] == sorted([ROOT, *OF_CLAIMS, "Consolidatable"])
+    assert [each.type for each in found.held] == sorted([ROOT, *NODECLAIM_DEPENDENTS, "Consolidatable"])
     assert found.clear(LAUNCHED) is found
     assert found.clear(ROOT) is found
     assert found.clear("Drifted") is found
@@ -181,4 +181,4 @@ def test_every_field_is_written() -> None:
     """The API gets status and message also where they are the default."""
     plain = conditions(Launched="Unknown")[0]
 
-    assert render(claim(Launched="Unknown").status.conditions) == [{**plain, "message": ""}]
+    assert render_conditions(claim(Launched="Unknown").status.conditions) == [{**plain, "message": ""}]

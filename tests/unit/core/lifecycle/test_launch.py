@@ -9,7 +9,7 @@ import msgspec
 
 from karpenter.api.labels import NODEPOOL, ZONE
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject
-from karpenter.core.lifecycle.launch import Failure, launched, not_launched
+from karpenter.core.lifecycle.launch import LaunchFailure, launch_succeeded, launch_failed
 from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, claim, told
 
 
@@ -26,7 +26,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 def written(machine: Machine) -> Amend:
     """Return the one write after a launch."""
-    (effect,) = launched(claim(), machine, NOW)
+    (effect,) = launch_succeeded(claim(), machine, NOW)
     assert isinstance(effect, Amend)
     return effect
 
@@ -62,7 +62,7 @@ def test_the_claim_s_own_labels_win_and_the_machine_s_annotations_do() -> None:
 
 def test_what_is_sold_out_is_told_and_given_up() -> None:
     """The claim is removed at once, so that the next decision looks elsewhere."""
-    effects = not_launched(claim(), Failure(kind="sold out", message="x" * 400), NOW)
+    effects = launch_failed(claim(), LaunchFailure(kind="sold out", message="x" * 400), NOW)
 
     announced, deleted, counted = effects
     assert isinstance(announced, Announce)
@@ -76,7 +76,7 @@ def test_what_is_sold_out_is_told_and_given_up() -> None:
 
 def test_a_class_that_is_not_ready_is_given_up_without_a_word() -> None:
     """The pool's own condition tells already."""
-    deleted, counted = not_launched(claim(), Failure(kind="class not ready", message="no"), NOW)
+    deleted, counted = launch_failed(claim(), LaunchFailure(kind="class not ready", message="no"), NOW)
 
     assert isinstance(deleted, DeleteObject)
     assert isinstance(counted, Count)
@@ -85,8 +85,8 @@ def test_a_class_that_is_not_ready_is_given_up_without_a_word() -> None:
 
 def test_any_other_failure_is_written_down() -> None:
     """The condition stays unknown, and says what the provider said, cut to a readable length."""
-    failure = Failure(kind="other", reason="Unauthorized", message="y" * 301)
-    (effect,) = not_launched(claim(), failure, NOW)
+    failure = LaunchFailure(kind="other", reason="Unauthorized", message="y" * 301)
+    (effect,) = launch_failed(claim(), failure, NOW)
 
     assert isinstance(effect, Amend)
     assert told(effect.status["conditions"], "Launched") == ("Unknown", "Unauthorized")

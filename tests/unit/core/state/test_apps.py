@@ -11,7 +11,7 @@ from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolumeClaim
 from karpenter.api.wire import InvalidObject, convert
 from karpenter.api.workloads import CronJob, DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
-from karpenter.core.state.apps import MOST_PODS, expand, with_priority
+from karpenter.core.state.apps import MAX_PODS, expand_workloads, with_priority
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
@@ -53,7 +53,7 @@ def pod(name: str, **meta: object) -> Pod:
 
 def made(*objects: Resource) -> list[str]:
     """Return the names of the pods and claims that expansion adds."""
-    return [each.name for each in expand(objects)[len(objects) :]]
+    return [each.name for each in expand_workloads(objects)[len(objects) :]]
 
 
 def schedule(name: str = "web", *, suspend: bool = False, **job: object) -> Resource:
@@ -157,7 +157,7 @@ def test_an_owner_that_is_no_controller_does_not_speak() -> None:
 
 def test_pods_look_like_the_template() -> None:
     """A pod has the template's labels, annotations and spec, and says who owns it."""
-    found = expand([workload(Deployment)])[1]
+    found = expand_workloads([workload(Deployment)])[1]
     assert isinstance(found, Pod)
     owner = found.metadata.owner_references[0]
 
@@ -178,7 +178,7 @@ def test_pods_look_like_the_template() -> None:
 
 def test_pods_of_a_workload_share_their_spec() -> None:
     """A thousand replicas cost one spec."""
-    _, *pods = expand([workload(Deployment, replicas=3)])
+    _, *pods = expand_workloads([workload(Deployment, replicas=3)])
 
     assert len({id(each.spec) for each in pods if isinstance(each, Pod)}) == 1
 
@@ -192,7 +192,7 @@ CLAIMED: dict[str, Any] = {
 def test_stateful_pods_claim_their_volumes() -> None:
     """Each pod of a StatefulSet mounts a claim of its own per template, which is made if it is not there."""
     there = convert({"metadata": {"name": "data-web-0", "namespace": "shop"}}, PersistentVolumeClaim)
-    _, _, *found = expand([workload(StatefulSet, **CLAIMED), there])
+    _, _, *found = expand_workloads([workload(StatefulSet, **CLAIMED), there])
     volumes = [
         volume.persistent_volume_claim.claim_name
         for each in found
@@ -209,7 +209,7 @@ def test_stateful_pods_claim_their_volumes() -> None:
 
 def test_claims_are_made_as_the_template_says() -> None:
     """A claim that is made has the namespace of its StatefulSet and the spec of its template."""
-    found = next(each for each in expand([workload(StatefulSet, **CLAIMED)]) if each.name == "data-web-0")
+    found = next(each for each in expand_workloads([workload(StatefulSet, **CLAIMED)]) if each.name == "data-web-0")
     assert isinstance(found, PersistentVolumeClaim)
 
     assert (found.namespace, found.spec.storage_class_name) == ("shop", "fast")
@@ -218,7 +218,7 @@ def test_claims_are_made_as_the_template_says() -> None:
 def test_a_claim_takes_the_place_of_a_volume_of_its_name() -> None:
     """A volume of the template gives way to the claim that is named like it; others stay."""
     template = {"spec": {"volumes": [{"name": "data"}, {"name": "logs"}]}}
-    found = expand([workload(StatefulSet, **{**CLAIMED, "template": template})])[-1]
+    found = expand_workloads([workload(StatefulSet, **{**CLAIMED, "template": template})])[-1]
     assert isinstance(found, Pod)
 
     assert [v.name for v in found.spec.volumes if v.persistent_volume_claim is None] == ["logs"]
@@ -228,7 +228,7 @@ def test_a_claim_takes_the_place_of_a_volume_of_its_name() -> None:
     ("counts", "refused"),
     [
         pytest.param([10**12], "would make 1000000000000 pods", id="one workload"),
-        pytest.param([1, MOST_PODS], f"would make {MOST_PODS} pods", id="several workloads together"),
+        pytest.param([1, MAX_PODS], f"would make {MAX_PODS} pods", id="several workloads together"),
     ],
 )
 def test_too_many_pods_are_refused(counts: list[int], refused: str) -> None:
@@ -236,7 +236,7 @@ def test_too_many_pods_are_refused(counts: list[int], refused: str) -> None:
     objects = [workload(Deployment, f"web-{n}", replicas=count) for n, count in enumerate(counts)]
 
     with pytest.raises(InvalidObject, match=f"^Deployment/shop/web-{len(counts) - 1}: {refused}"):
-        expand(objects)
+        expand_workloads(objects)
 
 
 def priority(name: str, value: int, *, default: bool = False) -> dict[str, PriorityClass]:

@@ -12,7 +12,7 @@ from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
 from karpenter.core.state.cluster import view_of
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EVERY = {"matchLabels": {"app": "web"}}
@@ -48,7 +48,7 @@ def several(count: int) -> list[Pod]:
 
 def blocked(pods: list[Pod], *budgets: PodDisruptionBudget) -> bool:
     """Say whether the first pod is kept from being evicted now."""
-    return bool(Guards(view_of([*pods, *budgets])).obstacle(pods[0], NOON))
+    return bool(PdbLimits(view_of([*pods, *budgets])).obstacle(pods[0], NOON))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_budgets_of_other_namespaces_do_not_count() -> None:
 )
 def test_obstacles_are_sentences(found: Pod, budgets: list[PodDisruptionBudget], sentence: str) -> None:
     """What keeps a pod from going is said in one sentence."""
-    assert Guards(view_of([found, *budgets])).obstacle(found, NOON) == sentence
+    assert PdbLimits(view_of([found, *budgets])).obstacle(found, NOON) == sentence
 
 
 @pytest.mark.parametrize(
@@ -200,11 +200,11 @@ def test_obstacles_are_sentences(found: Pod, budgets: list[PodDisruptionBudget],
 )
 def test_for_good(budgets: list[PodDisruptionBudget], expected: bool) -> None:
     """Some budgets never let a pod go, however long one waits."""
-    assert Guards(view_of([pod(), *budgets])).holds_for_good(pod(), NOON) is expected
+    assert PdbLimits(view_of([pod(), *budgets])).holds_for_good(pod(), NOON) is expected
 
 
 def test_what_is_not_evicted_is_not_held() -> None:
     """A budget says nothing about a pod that eviction passes over."""
     found = pod(annotations={DO_NOT_DISRUPT: "true"})
 
-    assert Guards(view_of([found, budget(maxUnavailable=0)])).holds_for_good(found, NOON) is False
+    assert PdbLimits(view_of([found, budget(maxUnavailable=0)])).holds_for_good(found, NOON) is False

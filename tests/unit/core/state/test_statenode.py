@@ -12,7 +12,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
 from karpenter.core.state.cluster import view_of
-from karpenter.core.state.statenode import StateNode, remember, state_nodes
+from karpenter.core.state.statenode import StateNode, set_state_nodes, state_nodes
 
 REF = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -361,6 +361,6 @@ def test_nodes_of_a_view_are_joined_once() -> None:
 def test_nodes_that_were_joined_beforehand() -> None:
     """Whoever keeps the state may tell a view its nodes."""
     view = view_of([node(), claim()])
-    remember(view, (AWAITED,))
+    set_state_nodes(view, (AWAITED,))
 
     assert state_nodes(view) == (AWAITED,)

@@ -18,7 +18,7 @@ from karpenter.api.meta import (
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
-from karpenter.core.state.cluster import NodeClass, machinery, view_of
+from karpenter.core.state.cluster import NodeClass, nodes_and_pools, view_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 READY = Condition(type="Ready", status="True", last_transition_time=NOON)
@@ -42,8 +42,8 @@ def test_what_is_known_of_machines_can_be_compared() -> None:
     """Pods come and go without a difference; nodes make one."""
     node = Node(metadata=ObjectMeta(name="node-1"))
 
-    assert machinery(view_of([pod("web"), node])) == machinery(view_of([node]))
-    assert machinery(view_of([pod("web"), node])) != machinery(view_of([pod("web")]))
+    assert nodes_and_pools(view_of([pod("web"), node])) == nodes_and_pools(view_of([node]))
+    assert nodes_and_pools(view_of([pod("web"), node])) != nodes_and_pools(view_of([pod("web")]))
 
 
 def test_the_last_of_two_wins() -> None:

@@ -13,7 +13,7 @@ from karpenter.api.wire import convert
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.state.cluster import view_of
-from karpenter.core.state.volumeusage import VolumeProblem, attached, reach
+from karpenter.core.state.volumeusage import VolumeProblem, volumes_by_driver, volume_requirements
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
@@ -244,7 +244,7 @@ EPHEMERAL = {"ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": 
 )
 def test_reach(found: Pod, objects: list[Resource], expected: tuple[Requirements, ...]) -> None:
     """A pod goes where all of its volumes can be reached; nothing means anywhere."""
-    assert reach(found, view_of(objects)) == expected
+    assert volume_requirements(found, view_of(objects)) == expected
 
 
 def test_many_volumes_in_many_zones() -> None:
@@ -252,7 +252,7 @@ def test_many_volumes_in_many_zones() -> None:
     names = [f"data-{number}" for number in range(12)]
     objects = [claim(name) for name in names]
 
-    found = reach(pod(*names), view_of([*objects, storage("fast", zones("a"), zones("b"), zones("c"))]))
+    found = volume_requirements(pod(*names), view_of([*objects, storage("fast", zones("a"), zones("b"), zones("c"))]))
 
     assert found == (within("a"), within("b"), within("c"))
 
@@ -346,7 +346,7 @@ def test_many_volumes_in_many_zones() -> None:
 def test_volumes_that_keep_a_pod_from_running(objects: list[Resource], sentence: str) -> None:
     """A pod that would wait in vain is told so in one sentence."""
     with pytest.raises(VolumeProblem) as caught:
-        reach(pod("data"), view_of(objects))
+        volume_requirements(pod("data"), view_of(objects))
 
     assert str(caught.value) == sentence
 
@@ -354,7 +354,7 @@ def test_volumes_that_keep_a_pod_from_running(objects: list[Resource], sentence:
 def test_an_ephemeral_volume_without_a_template_has_no_claim() -> None:
     """Nothing says what volume to make."""
     with pytest.raises(VolumeProblem, match=r"^PersistentVolumeClaim shop/db-tmp does not exist$"):
-        reach(pod(tmp={"ephemeral": {}}), view_of([]))
+        volume_requirements(pod(tmp={"ephemeral": {}}), view_of([]))
 
 
 def test_volumes_in_different_places() -> None:
@@ -367,7 +367,7 @@ def test_volumes_in_different_places() -> None:
     ]
 
     with pytest.raises(VolumeProblem) as caught:
-        reach(pod("one", "two"), view_of(objects))
+        volume_requirements(pod("one", "two"), view_of(objects))
 
     assert str(caught.value) == "no node that reaches PersistentVolumeClaim shop/two reaches the others too"
 
@@ -432,7 +432,7 @@ def test_volumes_in_different_places() -> None:
 )
 def test_attached(found: Pod, objects: list[Resource], expected: dict[str, frozenset[str]]) -> None:
     """Claims are counted by the driver that attaches them, as far as it is known."""
-    assert attached(found, view_of(objects)) == expected
+    assert volumes_by_driver(found, view_of(objects)) == expected
 
 
 @pytest.mark.parametrize(
@@ -450,4 +450,4 @@ def test_attached(found: Pod, objects: list[Resource], expected: dict[str, froze
 )
 def test_drivers_from_before_csi(provisioner: str, driver: str) -> None:
     """A provisioner from before CSI is known by the driver that took over from it."""
-    assert list(attached(pod("data"), view_of([claim(), storage(provisioner=provisioner)]))) == [driver]
+    assert list(volumes_by_driver(pod("data"), view_of([claim(), storage(provisioner=provisioner)]))) == [driver]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 
     from karpenter.cli.output import Output
-    from karpenter.operator.run import Which
+    from karpenter.operator.run import OperatorTarget
     from karpenter_local.apiserver.notice import Facts
     from karpenter_local.aws.location import Location
     from karpenter_local.serving import Beside, Companion, Standing
@@ -264,7 +264,7 @@ def _serve(
         ) from error
 
 
-def _operator(which: Which | None = None) -> Companion:
+def _operator(which: OperatorTarget | None = None) -> Companion:
     from karpenter.cli.run import refused  # noqa: PLC0415  likewise
     from karpenter_local.operator import companion  # noqa: PLC0415  likewise
 
@@ -306,7 +306,7 @@ def _known(what: str, named: Iterable[str], known: Collection[str]) -> None:
 
 
 def _aws(location: Location, *, with_karpenter: bool) -> Companion:
-    from karpenter.operator.run import Which  # noqa: PLC0415  likewise
+    from karpenter.operator.run import OperatorTarget  # noqa: PLC0415  likewise
     from karpenter_local.aws.beside import aws_beside  # noqa: PLC0415  likewise
     from karpenter_local.serving import Beside  # noqa: PLC0415  likewise
 
@@ -317,7 +317,7 @@ def _aws(location: Location, *, with_karpenter: bool) -> Companion:
             if not with_karpenter:
                 yield Beside(environment=site.environment)
                 return
-            async with _operator(Which(provider="aws", cluster=location.cluster))(standing) as what:
+            async with _operator(OperatorTarget(provider="aws", cluster=location.cluster))(standing) as what:
                 yield Beside(karpenter=what.karpenter, environment=site.environment)
 
     return run

@@ -18,7 +18,7 @@ from karpenter.base.clock import Clock
 from karpenter.base.queue import Supervisor, WorkQueue
 from karpenter.kube.client import Client
 from karpenter.kube.errors import Conflict, KubeError, NotFound
-from karpenter.kube.informer import Event, Informer, Removed
+from karpenter.kube.informer import InformerEvent, Informer, InformerDelete
 from karpenter.kube.rest import MergePatch, Preconditions
 from karpenter_local.controllers.discovery import Served, Sketch, Sketches, discover
 from karpenter_local.controllers.loop import RETRIES
@@ -41,7 +41,7 @@ SETTLE = 0.2
 WORKERS = 4
 REMEMBERED = 4096
 """Owners known to be gone, so that the server is not asked about each of their dependents."""
-IGNORED = frozenset({"Event"})
+IGNORED = frozenset({"InformerEvent"})
 
 
 class Collector:
@@ -108,11 +108,11 @@ class Collector:
         for sketch in informer.store:
             self._graph.remove(sketch.metadata.uid)
 
-    def _changed(self, kind: Served, event: Event[Sketch]) -> None:
+    def _changed(self, kind: Served, event: InformerEvent[Sketch]) -> None:
         meta = event.object.metadata
         if kind.kind == "CustomResourceDefinition":
             self._redefined.set()
-        if isinstance(event, Removed):
+        if isinstance(event, InformerDelete):
             affected = self._graph.remove(meta.uid)
             self._note_absent(meta.uid)
         else:

@@ -4,7 +4,7 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
-from karpenter.kube.informer import Event, Removed
+from karpenter.kube.informer import InformerEvent, InformerDelete
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import plain, pods
 from karpenter_local.controllers.daemon_plan import Daemon, Plan, by_node, plan, pod_for, rollout_of, status
@@ -40,8 +40,8 @@ class DaemonSetController:
         wake(self._sets, queue, lambda value: [plain.key_of(value)])
         wake(self._pods, queue, self._interested, after=lambda _: patience(len(self._nodes.store)))
 
-        def node_changed(event: Event[Node]) -> None:
-            before = None if isinstance(event, Removed) else event.before
+        def node_changed(event: InformerEvent[Node]) -> None:
+            before = None if isinstance(event, InformerDelete) else event.before
             node = event.object
             same = before is not None and (
                 before.metadata.labels == node.metadata.labels and before.spec.taints == node.spec.taints

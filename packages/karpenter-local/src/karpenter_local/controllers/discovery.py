@@ -12,7 +12,7 @@ from karpenter.api.meta import OwnerReference
 from karpenter.api.wire import InvalidObject
 from karpenter.kube.client import Client
 from karpenter.kube.transport import Request
-from karpenter.kube.rest import Identity, Page, Target
+from karpenter.kube.rest import ObjectIdentity, Page, Target
 
 _ACCEPT = (("accept", "application/json"),)
 
@@ -140,7 +140,7 @@ class Sketches(Target[Sketch]):
             more=str(listed.metadata.get("continue", "")),
         )
 
-    def identify(self, item: Sketch) -> Identity:
+    def identify(self, item: Sketch) -> ObjectIdentity:
         """Return which object `item` is."""
         meta = item.metadata
-        return Identity(meta.namespace, meta.name, meta.uid, meta.resource_version)
+        return ObjectIdentity(meta.namespace, meta.name, meta.uid, meta.resource_version)

@@ -23,7 +23,7 @@ from karpenter.api.storage import (
 )
 from karpenter.base.queue import Supervisor
 from karpenter.kube.client import Client
-from karpenter.kube.informer import SILENCE, Indexer, Informer
+from karpenter.kube.informer import IDLE_TIMEOUT, IndexFunc, Informer
 from karpenter.kube.rest import Plain, Selection, Untyped, untyped
 from karpenter_local.controllers import plain
 
@@ -68,7 +68,7 @@ def claim_names(pod: Pod) -> list[tuple[str, bool]]:
 class Informers:
     """Shared copies, each made when it is first asked for; ask before :meth:`start`."""
 
-    def __init__(self, client: Client, *, chance: Random, silence: float | None = SILENCE) -> None:
+    def __init__(self, client: Client, *, chance: Random, silence: float | None = IDLE_TIMEOUT) -> None:
         """`silence` is after how many seconds the server counts as lost; never, without."""
         self._client = client
         self._chance = chance
@@ -195,7 +195,7 @@ class Informers:
     def _typed(
         self,
         kind: type[R],
-        indexers: dict[str, Indexer[R]] | None = None,
+        indexers: dict[str, IndexFunc[R]] | None = None,
         *,
         selection: Selection | None = None,
     ) -> Informer[R]:

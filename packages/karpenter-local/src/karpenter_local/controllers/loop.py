@@ -15,7 +15,7 @@ import structlog
 from karpenter.base.clock import Clock
 from karpenter.base.queue import Backoff, Supervisor, WorkQueue
 from karpenter.kube.errors import Conflict, KubeError, NotFound
-from karpenter.kube.informer import Event, Informer, Seen
+from karpenter.kube.informer import InformerEvent, Informer, InformerUpdate
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -83,9 +83,9 @@ def wake(
 ) -> None:
     """Queue what `keys` names for each object that comes, changes or goes, `after` some seconds."""
 
-    def listener(event: Event[H]) -> None:
+    def listener(event: InformerEvent[H]) -> None:
         woken = dict.fromkeys(keys(event.object))
-        if isinstance(event, Seen) and event.before is not None:
+        if isinstance(event, InformerUpdate) and event.before is not None:
             woken |= dict.fromkeys(keys(event.before))
         for key in woken:
             queue.add_after(key, 0.0 if after is None else after(key))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
-from karpenter.kube.informer import Event, Removed
+from karpenter.kube.informer import InformerEvent, InformerDelete
 from karpenter_local.controllers import pods
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.plain import render_time
@@ -36,13 +36,13 @@ class PodCollector:
         self._pods.subscribe(self._pod_changed)
         self._nodes.subscribe(self._node_changed)
 
-    def _pod_changed(self, event: Event[Pod]) -> None:
+    def _pod_changed(self, event: InformerEvent[Pod]) -> None:
         pod = event.object
         stray = pod.spec.node_name not in self._nodes.store
         self._stirred = self._stirred or pods.is_finished(pod) or stray or pods.is_leaving(pod)
 
-    def _node_changed(self, event: Event[Node]) -> None:
-        gone = isinstance(event, Removed)
+    def _node_changed(self, event: InformerEvent[Node]) -> None:
+        gone = isinstance(event, InformerDelete)
         self._stirred = (
             self._stirred or gone or any(t.key == OUT_OF_SERVICE for t in event.object.spec.taints)
         )

@@ -13,7 +13,7 @@ import msgspec
 from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
-from karpenter.kube.errors import Refused
+from karpenter.kube.errors import StatusError
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import conditions, plain, pods
 from karpenter_local.controllers.informers import BY_NAMESPACE, BY_OWNER, REPLICA_SETS, Informers, unowned
@@ -149,7 +149,7 @@ class ReplicaSetController:
                     Pod, pods.from_template(template, owner), namespace=namespace
                 )
                 self._writer.tell(owner, "Normal", "SuccessfulCreate", f"Created pod: {made.name}")
-        except Refused as error:
+        except StatusError as error:
             self._writer.tell(owner, "Warning", "FailedCreate", f"Error creating: {error.message}")
             return error.message
         for pod in todo.delete:

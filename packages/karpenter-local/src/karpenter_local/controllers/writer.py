@@ -18,7 +18,7 @@ from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube import rest
 from karpenter.kube.client import Client, Kind
 from karpenter.kube.errors import AlreadyExists, Conflict, NotFound
-from karpenter.kube.recorder import Occurrence, Recorder
+from karpenter.kube.recorder import RecordedEvent, Recorder
 from karpenter.kube.rest import MergePatch, Patch, Plain, Preconditions, StrategicPatch, target_of
 from karpenter_local.controllers.informers import Informers
 
@@ -135,7 +135,7 @@ class Writer:
         if not self._bucket(subject.uid).try_take():
             return
         self._recorder.publish(
-            Occurrence(
+            RecordedEvent(
                 about=subject,
                 type="Warning" if type_ == "Warning" else "Normal",
                 reason=reason,

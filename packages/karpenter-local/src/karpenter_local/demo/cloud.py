@@ -15,7 +15,7 @@ from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider
 from karpenter.cloud.kwok.cloudprovider import ObjectClasses, ObjectNodes
-from karpenter.operator.run import Objects
+from karpenter.operator.run import KubeClusterObjects
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -69,14 +69,14 @@ class KwokSky:
         """Let the cloud begin."""
         self._cloud = KwokCloud(
             self._catalog,
-            nodes=ObjectNodes(Objects(cluster.connect("kwok"))),
+            nodes=ObjectNodes(KubeClusterObjects(cluster.connect("kwok"))),
             clock=clock,
             chance=Random(seed),  # noqa: S311  the demo's dice, not a secret
             behaviour=Behaviour(launch=2.0),
         )
         await cluster.client.create(KWOKNodeClass, {"metadata": {"name": CLASS}})
         try:
-            yield KwokProvider(self._cloud, classes=ObjectClasses(Objects(client)), cluster=CLUSTER)
+            yield KwokProvider(self._cloud, classes=ObjectClasses(KubeClusterObjects(client)), cluster=CLUSTER)
         finally:
             await self._cloud.close()
 

@@ -19,7 +19,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.kube.rest import MergePatch, untyped
-from karpenter.operator.operator import Operator, Parts
+from karpenter.operator.operator import Operator, OperatorDependencies
 from karpenter.operator.options import parse_settings
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.demo.cloud import KwokSky
@@ -61,7 +61,7 @@ class Stage:
             await self.client.create(_CRDS, render(each))
         client = self._cluster.connect("karpenter")
         provider = await enter(self.sky.begin(self._cluster, client, clock=self.clock, seed=self._seed))
-        parts = Parts(
+        parts = OperatorDependencies(
             client=client,
             cloud=provider,
             settings=parse_settings({}),

@@ -13,7 +13,7 @@ import structlog
 
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from karpenter.kube.errors import KubeError
-from karpenter.kube.informer import Event, Removed
+from karpenter.kube.informer import InformerEvent, InformerDelete
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import binding
 from karpenter_local.controllers.informers import Informers
@@ -89,16 +89,16 @@ class Drivers:
         self._volumes.subscribe(self._volume)
         self._attachments.subscribe(self._attachment)
 
-    def _claim(self, event: Event[PersistentVolumeClaim]) -> None:
-        if not isinstance(event, Removed) and self._wants_volume(event.object):
+    def _claim(self, event: InformerEvent[PersistentVolumeClaim]) -> None:
+        if not isinstance(event, InformerDelete) and self._wants_volume(event.object):
             self._plan("claim", event.key)
 
-    def _volume(self, event: Event[PersistentVolume]) -> None:
-        if not isinstance(event, Removed) and self._is_ours_to_destroy(event.object):
+    def _volume(self, event: InformerEvent[PersistentVolume]) -> None:
+        if not isinstance(event, InformerDelete) and self._is_ours_to_destroy(event.object):
             self._plan("volume", event.key)
 
-    def _attachment(self, event: Event[VolumeAttachment]) -> None:
-        if isinstance(event, Removed):
+    def _attachment(self, event: InformerEvent[VolumeAttachment]) -> None:
+        if isinstance(event, InformerDelete):
             for volume in self._volumes.store:
                 if self._is_ours_to_destroy(volume):
                     self._plan("volume", volume.name)

@@ -14,7 +14,7 @@ from karpenter.api.node import Node
 from karpenter.api.storage import CSINode
 from karpenter.base.clock import Clock
 from karpenter.kube.errors import AlreadyExists, KubeError
-from karpenter.kube.informer import Event, Removed
+from karpenter.kube.informer import InformerEvent, InformerDelete
 from karpenter_local.controllers.informers import NODE_LEASES, Informers
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.kubelet import machine
@@ -64,10 +64,10 @@ class NodeRunner:
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _node_changed(self, event: Event[Node]) -> None:
+    def _node_changed(self, event: InformerEvent[Node]) -> None:
         node = event.object
         seat = self._seats.get(node.name)
-        if isinstance(event, Removed):
+        if isinstance(event, InformerDelete):
             if seat is not None and seat.uid == node.metadata.uid:
                 self._leave(seat)
         elif seat is None and self._settings.adopts(node):

@@ -15,7 +15,7 @@ from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
 from karpenter.core.model.resources import parse_resources, pod_requests
 from karpenter.kube.errors import KubeError
-from karpenter.kube.informer import Event, Removed
+from karpenter.kube.informer import InformerEvent, InformerDelete
 from karpenter_local.controllers.informers import BY_NODE, Informers
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.kubelet import status
@@ -88,8 +88,8 @@ class PodRunner:
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _pod_changed(self, event: Event[Pod]) -> None:
-        if isinstance(event, Removed):
+    def _pod_changed(self, event: InformerEvent[Pod]) -> None:
+        if isinstance(event, InformerDelete):
             self._drop(event.key)
         else:
             self._consider(event.object)

@@ -14,7 +14,7 @@ import structlog
 
 from karpenter.api.pod import Pod
 from karpenter.kube.errors import KubeError
-from karpenter.kube.informer import Event, Removed
+from karpenter.kube.informer import InformerEvent, InformerDelete
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.writer import Writer
@@ -73,8 +73,8 @@ class StaticPods:
         self.agenda.put(key, asyncio.get_running_loop().time())
         return key
 
-    def _pod_changed(self, event: Event[Pod]) -> None:
-        if isinstance(event, Removed) and event.key in self._wanted:
+    def _pod_changed(self, event: InformerEvent[Pod]) -> None:
+        if isinstance(event, InformerDelete) and event.key in self._wanted:
             self.agenda.put(event.key, asyncio.get_running_loop().time() + AGAIN)
 
     async def step(self, key: str) -> None:

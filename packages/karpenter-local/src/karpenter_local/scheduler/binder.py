@@ -10,7 +10,7 @@ import asyncio
 
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim
-from karpenter.kube.informer import Event, Informer
+from karpenter.kube.informer import InformerEvent, Informer
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.scheduler.place import Placed
 from karpenter_local.scheduler.storage import SELECTED_NODE
@@ -92,6 +92,6 @@ class Binder:
             if not self._waiting[claim.key]:
                 del self._waiting[claim.key]
 
-    def _claim_changed(self, event: Event[PersistentVolumeClaim]) -> None:
+    def _claim_changed(self, event: InformerEvent[PersistentVolumeClaim]) -> None:
         for waiting in self._waiting.get(event.key, ()):
             waiting.set()

@@ -18,7 +18,7 @@ from karpenter.api.storage import CSINode, PersistentVolume, PersistentVolumeCla
 from karpenter.api.wire import convert
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.selectors import SelectorError, parse_selector
-from karpenter.kube.informer import Event, Removed
+from karpenter.kube.informer import InformerEvent, InformerDelete
 from karpenter_local.controllers import plain
 from karpenter_local.controllers.informers import BY_NAMESPACE, Informers
 from karpenter_local.scheduler.brain import ALL, NEIGHBOURS, STORAGE, Brain
@@ -109,9 +109,9 @@ class Follower:
             known = self._selectors[owner.uid] = convert(selector, LabelSelector)
         return known
 
-    def _pod(self, event: Event[Pod]) -> None:
+    def _pod(self, event: InformerEvent[Pod]) -> None:
         pod = event.object
-        if isinstance(event, Removed):
+        if isinstance(event, InformerDelete):
             self._brain.forget_pod(event.key, self._now())
         else:
             try:
@@ -120,11 +120,11 @@ class Follower:
                 log.warning("pod.unreadable", pod=event.key, error=str(error))
         self._woke()
 
-    def _node(self, event: Event[Node]) -> None:
+    def _node(self, event: InformerEvent[Node]) -> None:
         table = self._brain.table
         row = table.rows.find(event.object.name)
         known = table.nodes.get(row) if row is not None else None
-        if isinstance(event, Removed):
+        if isinstance(event, InformerDelete):
             table.drop_node(event.object.name)
             # Fewer nodes can help as well: a domain that was empty is gone, and no longer asks to be filled.
             self._changed(NEIGHBOURS)
@@ -138,37 +138,37 @@ class Follower:
             table.set_node(supply)
             self._changed(helped_by(known, supply))
 
-    def _csi_node(self, event: Event[CSINode]) -> None:
+    def _csi_node(self, event: InformerEvent[CSINode]) -> None:
         limits: dict[str, int] = {}
-        if not isinstance(event, Removed):
+        if not isinstance(event, InformerDelete):
             for driver in event.object.spec.drivers:
                 if driver.allocatable is not None and driver.allocatable.count is not None:
                     limits[driver.name] = driver.allocatable.count
         self._brain.table.set_volume_limits(event.object.name, limits)
         self._changed({Filter.VOLUME_LIMITS})
 
-    def _namespace(self, event: Event[Namespace]) -> None:
-        labels = None if isinstance(event, Removed) else event.object.metadata.labels
+    def _namespace(self, event: InformerEvent[Namespace]) -> None:
+        labels = None if isinstance(event, InformerDelete) else event.object.metadata.labels
         if self._brain.table.set_namespace(event.object.name, labels):
             self._changed({Filter.POD_AFFINITY})
 
-    def _class(self, event: Event[StorageClass]) -> None:
+    def _class(self, event: InformerEvent[StorageClass]) -> None:
         classes = self._brain.table.storage.classes
-        if isinstance(event, Removed):
+        if isinstance(event, InformerDelete):
             classes.pop(event.object.name, None)
         else:
             classes[event.object.name] = event.object
         self._changed(STORAGE)
 
-    def _volume(self, event: Event[PersistentVolume]) -> None:
-        if isinstance(event, Removed):
+    def _volume(self, event: InformerEvent[PersistentVolume]) -> None:
+        if isinstance(event, InformerDelete):
             self._brain.table.storage.drop_volume(event.object.name)
         else:
             self._brain.table.storage.set_volume(event.object)
         self._changed(STORAGE)
 
-    def _claim(self, event: Event[PersistentVolumeClaim]) -> None:
-        if isinstance(event, Removed):
+    def _claim(self, event: InformerEvent[PersistentVolumeClaim]) -> None:
+        if isinstance(event, InformerDelete):
             self._brain.table.storage.drop_claim(event.key)
         else:
             self._brain.table.storage.set_claim(event.object)

@@ -14,7 +14,7 @@ from karpenter.cloud.errors import CloudUnreachable, LaunchFailed
 from karpenter.cloud.kwok import Behaviour, Fail, Hang, KwokCloud, KwokProvider, LoseResponse, NeverJoin, Slow
 from karpenter.cloud.kwok.cloud import SCHEME
 from karpenter.cloud.kwok.cloudprovider import ObjectClasses, ObjectNodes
-from karpenter.operator.run import Objects
+from karpenter.operator.run import KubeClusterObjects
 from karpenter_local.simulation.faults import BadCloud, BadLaunch, Drift, LoseMachine, SellOut
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class KwokSky:
         self.catalog = _catalog() if catalog is None else catalog
         self.cloud = KwokCloud(
             self.catalog,
-            nodes=_Nodes(Objects(world.cluster.connect("kwok")), world.cluster.fleet),
+            nodes=_Nodes(KubeClusterObjects(world.cluster.connect("kwok")), world.cluster.fleet),
             clock=world.clock,
             chance=Random(f"{world.seed}/cloud"),  # noqa: S311  a simulation's dice
             behaviour=_BEHAVIOUR,
@@ -91,7 +91,7 @@ class KwokSky:
     def open(self, client: Client, *, clock: Clock, chance: Random, wire: Wire) -> KwokAccount:
         """Return what an operator has here."""
         del clock, chance, wire
-        return KwokAccount(KwokProvider(self.cloud, classes=ObjectClasses(Objects(client)), cluster=CLUSTER))
+        return KwokAccount(KwokProvider(self.cloud, classes=ObjectClasses(KubeClusterObjects(client)), cluster=CLUSTER))
 
     def strike(self, mishap: Mishap, later: Later) -> bool:
         """Let a mishap happen that is about the cloud; return whether it was."""
@@ -173,7 +173,7 @@ class KwokAccount:
 class _Nodes(ObjectNodes):
     """Machines in the cluster: each has a kubelet, which dies with it."""
 
-    def __init__(self, objects: Objects, fleet: Fleet) -> None:
+    def __init__(self, objects: KubeClusterObjects, fleet: Fleet) -> None:
         super().__init__(objects)
         self._fleet = fleet
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube.client import Client
-from karpenter.operator.operator import Operator, Parts
+from karpenter.operator.operator import Operator, OperatorDependencies
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.simulation.network import Wire
 from karpenter_local.virtual import WrongClock
@@ -49,7 +49,7 @@ class Replica:
         )
         self._account = sky.open(client, clock=self.clock, chance=chance, wire=self.wire)
         self.operator = Operator(
-            Parts(
+            OperatorDependencies(
                 client=client,
                 cloud=self._account.provider,
                 settings=settings,

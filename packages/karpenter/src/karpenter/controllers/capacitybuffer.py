@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.pod import PodTemplate
 from karpenter.api.workloads import Deployment, ReplicaSet, StatefulSet
-from karpenter.core.lifecycle.capacitybuffer import PERIOD, tend
+from karpenter.core.lifecycle.capacitybuffer import PERIOD, buffer_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from karpenter.controllers.perform import Performer
     from karpenter.controllers.provisioner import Provisioner
     from karpenter.core.provisioning.provisioner import ProvisioningDecision
-    from karpenter.core.state.cluster import Event, NodeClass, Store
+    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
 
-class BufferKeeper:
+class CapacityBufferController:
     """Keeps what buffers say about themselves up to date."""
 
     name = "capacitybuffer"
@@ -29,7 +29,7 @@ class BufferKeeper:
     def __init__(
         self,
         queue: WorkQueue[str],
-        store: Store,
+        store: ClusterState,
         performer: Performer,
         provisioner: Provisioner,
         clock: Clock,
@@ -42,7 +42,7 @@ class BufferKeeper:
         self._fits: dict[str, bool] = {}
         self._asked: dict[str, tuple[float, object]] = {}
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the buffers that an event is about."""
         del before
         item = event.object
@@ -68,7 +68,7 @@ class BufferKeeper:
             self._fits.pop(key, None)
             self._asked.pop(key, None)
             return None
-        due = tend(buffer, view, self._clock.now(), fits=self._fits.get(key))
+        due = buffer_status(buffer, view, self._clock.now(), fits=self._fits.get(key))
         await self._performer.perform(due.effects)
         self._ask(key)
         return due.again

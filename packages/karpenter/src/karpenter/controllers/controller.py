@@ -29,7 +29,7 @@ import structlog
 
 from karpenter.base.queue import Backoff, WorkQueue
 from karpenter.cloud.errors import CloudError, CloudUnreachable, Throttled
-from karpenter.controllers.metrics.runtime import ERROR, REQUEUE, REQUEUE_AFTER, SUCCESS, Gauger
+from karpenter.controllers.metrics.runtime import ERROR, REQUEUE, REQUEUE_AFTER, SUCCESS, ReconcileMetrics
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 from karpenter.replay.replay import watched
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from karpenter.telemetry.metrics import Metrics
 
 
-class NotYet(Exception):  # noqa: N818  an answer, not a fault
+class Requeue(Exception):  # noqa: N818  an answer, not a fault
     """Something cannot be done now and is to be tried again."""
 
 
@@ -62,7 +62,7 @@ class Reconciler(Protocol):
         ...
 
 
-class Round(Protocol):
+class SingletonReconciler(Protocol):
     """Something that goes over everything once in a while."""
 
     name: str
@@ -73,7 +73,7 @@ class Round(Protocol):
 
 
 @runtime_checkable
-class Dozing(Protocol):
+class WaitsForWork(Protocol):
     """A round that has nothing to go over at times, and then sleeps until it has."""
 
     async def doze(self) -> None:
@@ -95,13 +95,13 @@ class Loop:
     ) -> None:
         self._reconciler = reconciler
         self._workers = workers
-        self._gauger: Gauger | None = None
+        self._gauger: ReconcileMetrics | None = None
         # An empty queue is false, as every empty collection is.
         self.queue = queue if queue is not None else WorkQueue[str](backoff=backoff, bucket=bucket)
 
     def measure(self, metrics: Metrics, clock: Clock) -> None:
         """Keep count of what is done from now on."""
-        self._gauger = Gauger(metrics, self._reconciler.name, clock.monotonic, self._workers)
+        self._gauger = ReconcileMetrics(metrics, self._reconciler.name, clock.monotonic, self._workers)
         self._gauger.watch(self.queue)
 
     def start(self, supervisor: Supervisor) -> None:
@@ -153,7 +153,7 @@ class Loop:
             log.warning("object.postponed", **facts, error=str(error))
             self.queue.add_after(key, error.retry_after)
             return REQUEUE_AFTER
-        except NotYet as error:
+        except Requeue as error:
             log.debug("object.postponed", **facts, error=str(error))
             self.queue.retry(key)
             return REQUEUE
@@ -172,8 +172,8 @@ class Loop:
         return ERROR
 
 
-def patrol(
-    each: Round,
+def start_singleton(
+    each: SingletonReconciler,
     supervisor: Supervisor,
     clock: Clock,
     *,
@@ -181,8 +181,8 @@ def patrol(
     after_failure: float = 5.0,
 ) -> None:
     """Begin to run something that goes over everything once in a while."""
-    gauger = Gauger(metrics, each.name, clock.monotonic, workers=1)
-    doze = each.doze if isinstance(each, Dozing) else None
+    gauger = ReconcileMetrics(metrics, each.name, clock.monotonic, workers=1)
+    doze = each.doze if isinstance(each, WaitsForWork) else None
 
     async def rounds() -> None:
         while True:
@@ -202,12 +202,12 @@ def patrol(
 
 T = TypeVar("T")
 
-ANSWER: Final = 60.0
-LAUNCH: Final = 120.0
+CLOUD_TIMEOUT: Final = 60.0
+LAUNCH_CALL_TIMEOUT: Final = 120.0
 """Seconds for a launch, which may have to try many offerings."""
 
 
-async def answer(call: Awaitable[T], *, within: float = ANSWER) -> T:
+async def call_cloud(call: Awaitable[T], *, within: float = CLOUD_TIMEOUT) -> T:
     """
     Return what a call of the cloud returns.
 
@@ -221,7 +221,7 @@ async def answer(call: Awaitable[T], *, within: float = ANSWER) -> T:
         raise CloudUnreachable(f"no answer within {within:g} s") from None
 
 
-class Worker(Protocol):
+class Executor(Protocol):
     """Somebody who computes."""
 
     async def run(self, compute: Callable[[], T]) -> T:
@@ -229,7 +229,7 @@ class Worker(Protocol):
         ...
 
 
-class Threaded:
+class ThreadExecutor:
     """Computes in a thread."""
 
     async def run(self, compute: Callable[[], T]) -> T:
@@ -237,7 +237,7 @@ class Threaded:
         return await asyncio.to_thread(compute)
 
 
-class Inline:
+class InlineExecutor:
     """Computes at once."""
 
     async def run(self, compute: Callable[[], T]) -> T:
@@ -245,10 +245,10 @@ class Inline:
         return compute()
 
 
-class Recorded:
+class RecordingExecutor:
     """Lets another compute, and has every decision written down."""
 
-    def __init__(self, inner: Worker, flight: FlightRecorder) -> None:
+    def __init__(self, inner: Executor, flight: FlightRecorder) -> None:
         self._inner = inner
         self._flight = flight
 

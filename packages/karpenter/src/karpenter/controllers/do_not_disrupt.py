@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.pod import Pod
-from karpenter.core.lifecycle.do_not_disrupt import heed
-from karpenter.core.state.cluster import Put
+from karpenter.core.lifecycle.do_not_disrupt import do_not_disrupt_events
+from karpenter.core.state.cluster import ObjectUpdated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.controllers.perform import Performer
-    from karpenter.core.state.cluster import Event, NodeClass, Store
+    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
 
-class PodWishes:
+class DoNotDisruptController:
     """Tells pods on nodes of ours until when they are not disrupted."""
 
     name = "pod.wishes"
 
-    def __init__(self, store: Store, performer: Performer, clock: Clock) -> None:
+    def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
         self._performer = performer
         self._clock = clock
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the pod that an event is about, if its wish or its start has changed."""
         pod = event.object
-        if not isinstance(event, Put) or not isinstance(pod, Pod):
+        if not isinstance(event, ObjectUpdated) or not isinstance(pod, Pod):
             return
         if DO_NOT_DISRUPT in pod.metadata.annotations and (
             not isinstance(before, Pod) or _standing(before) != _standing(pod)
@@ -44,7 +44,7 @@ class PodWishes:
         node = self._store.node(pod.spec.node_name) if pod is not None else None
         if pod is None or node is None or not self._store.claims_of(node.spec.provider_id):
             return None
-        due = heed(pod, self._clock.now())
+        due = do_not_disrupt_events(pod, self._clock.now())
         await self._performer.perform(due.effects)
         return due.again
 

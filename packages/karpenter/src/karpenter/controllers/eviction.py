@@ -14,11 +14,17 @@ import structlog
 
 from karpenter.api.meta import ObjectReference
 from karpenter.api.pod import Pod
-from karpenter.controllers.controller import NotYet
+from karpenter.controllers.controller import Requeue
 from karpenter.core.effects import Count
 from karpenter.core.events import disrupted, evicted, failed_draining
-from karpenter.core.lifecycle.terminator import Ask, Drop, Force, Wait, way_out
-from karpenter.kube.errors import Conflict, KubeError, NotFound, Refused, TooManyRequests
+from karpenter.core.lifecycle.terminator import (
+    DeletePod,
+    EvictionDone,
+    EvictPod,
+    RetryEviction,
+    eviction_action,
+)
+from karpenter.kube.errors import Conflict, KubeError, NotFound, StatusError, TooManyRequests
 from karpenter.kube.rest import Preconditions
 
 if TYPE_CHECKING:
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
     from karpenter.base.queue import WorkQueue
     from karpenter.controllers.perform import Performer
     from karpenter.core.effects import Effect, Evict
-    from karpenter.core.state.cluster import Store
+    from karpenter.core.state.cluster import ClusterState
     from karpenter.kube.client import Client
 
 log = structlog.stdlib.get_logger(__name__)
@@ -36,7 +42,7 @@ log = structlog.stdlib.get_logger(__name__)
 _SEVERAL_BUDGETS = "This pod has more than one PodDisruptionBudget"
 
 
-class Departures:
+class EvictionQueue:
     """Pods that have to leave, each once, with the earliest time by which it has to be gone."""
 
     def __init__(self, queue: WorkQueue[str]) -> None:
@@ -62,13 +68,18 @@ class Departures:
         self._wanted.pop(key, None)
 
 
-class Evictor:
+class EvictionController:
     """Makes pods leave, one at a time."""
 
     name = "eviction-queue"
 
     def __init__(
-        self, departures: Departures, store: Store, client: Client, performer: Performer, clock: Clock
+        self,
+        departures: EvictionQueue,
+        store: ClusterState,
+        client: Client,
+        performer: Performer,
+        clock: Clock,
     ) -> None:
         self._departures = departures
         self._store = store
@@ -82,17 +93,17 @@ class Evictor:
         if eviction is None:
             return None
         pod = self._store.pod(eviction.pod)
-        match way_out(pod, eviction.uid, eviction.by, self._clock.now()):
-            case Drop():
+        match eviction_action(pod, eviction.uid, eviction.by, self._clock.now()):
+            case EvictionDone():
                 pass
-            case Force(grace=grace):
+            case DeletePod(grace=grace):
                 assert pod is not None
                 await self._force(pod, grace)
-            case Ask():
+            case EvictPod():
                 assert pod is not None
                 await self._ask(pod, eviction)
-            case Wait():
-                raise NotYet(f"pod {eviction.pod} may not be evicted now")
+            case RetryEviction():
+                raise Requeue(f"pod {eviction.pod} may not be evicted now")
         self._departures.done(key)
         return None
 
@@ -119,11 +130,11 @@ class Evictor:
         except (NotFound, Conflict) as error:
             code = str(error.code)
         except KubeError as error:
-            code = str(error.code) if isinstance(error, Refused) else "0"
+            code = str(error.code) if isinstance(error, StatusError) else "0"
             if isinstance(error, TooManyRequests) or _SEVERAL_BUDGETS in str(error):
                 node = ObjectReference(api_version="v1", kind="Node", name=eviction.node)
                 await self._perform(failed_draining(node, f"Pod {pod.key} cannot be evicted: {error}"))
-                raise NotYet(str(error)) from error
+                raise Requeue(str(error)) from error
             raise
         finally:
             await self._perform(Count(metric="karpenter_pods_eviction_requests_total", labels={"code": code}))

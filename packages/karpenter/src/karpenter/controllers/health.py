@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.core.lifecycle.health import repair
-from karpenter.core.state.cluster import Put
+from karpenter.core.state.cluster import ObjectUpdated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import RepairPolicy
     from karpenter.controllers.perform import Performer
-    from karpenter.core.state.cluster import Event, NodeClass, Store
+    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
 
-class NodeRepair:
+class NodeHealth:
     """Replaces nodes that have been broken for too long."""
 
     name = "node.health"
 
     def __init__(
-        self, store: Store, performer: Performer, clock: Clock, policies: tuple[RepairPolicy, ...]
+        self, store: ClusterState, performer: Performer, clock: Clock, policies: tuple[RepairPolicy, ...]
     ) -> None:
         self._store = store
         self._performer = performer
         self._clock = clock
         self._policies = policies
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """
         Return the nodes whose conditions an event has changed, or whose claim it has made known.
 
         That a node still lives is no news. That it is broken may be known before whose machine it is.
         """
         item = event.object
-        if not isinstance(event, Put):
+        if not isinstance(event, ObjectUpdated):
             return
         if isinstance(item, Node):
             assert before is None or isinstance(before, Node)

@@ -26,8 +26,8 @@ from karpenter.api.storage import (
 )
 from karpenter.api.wire import to_plain
 from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
-from karpenter.core.state.cluster import Gone, NodeClass, Put
-from karpenter.kube.informer import Informer, Seen
+from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
+from karpenter.kube.informer import Informer, InformerUpdate
 from karpenter.kube.rest import target_of
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import Resource
     from karpenter.base.queue import Supervisor
-    from karpenter.core.state.cluster import Store
+    from karpenter.core.state.cluster import ClusterState
     from karpenter.kube.client import Client, Kind
-    from karpenter.kube.informer import Event
+    from karpenter.kube.informer import InformerEvent
     from karpenter.kube.rest import Plain
 
 ALWAYS: tuple[type[Resource], ...] = (
@@ -68,7 +68,7 @@ class Watches:
     def __init__(
         self,
         client: Client,
-        store: Store,
+        store: ClusterState,
         *,
         kinds: Iterable[type[Resource]],
         classes: Mapping[tuple[str, str], Kind[Any]],
@@ -107,8 +107,10 @@ class Watches:
         if informer is not None:
             informer.observe(item)
 
-    def _take_in(self, event: Event[Any]) -> None:
-        self._store.apply(Put(event.object) if isinstance(event, Seen) else Gone(event.object))
+    def _take_in(self, event: InformerEvent[Any]) -> None:
+        self._store.apply(
+            ObjectUpdated(event.object) if isinstance(event, InformerUpdate) else ObjectDeleted(event.object)
+        )
 
 
 def node_class(item: Any, group: str, kind: str) -> NodeClass:

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING
 import structlog
 
 from karpenter.cloud.errors import CloudError
-from karpenter.core.lifecycle.interruption import interrupted
+from karpenter.core.lifecycle.interruption import handle_interruption
 from karpenter.kube.errors import KubeError
 
 if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import Interruptible, Interruption
     from karpenter.controllers.perform import Performer
-    from karpenter.core.state.cluster import Store
+    from karpenter.core.state.cluster import ClusterState
 
 log = structlog.stdlib.get_logger(__name__)
 
 AFTER_FAILURE = 5.0
 
 
-class Interruptions:
+class InterruptionReconciler:
     """Listens to the cloud."""
 
     name = "interruption"
 
-    def __init__(self, store: Store, performer: Performer, cloud: Interruptible, clock: Clock) -> None:
+    def __init__(self, store: ClusterState, performer: Performer, cloud: Interruptible, clock: Clock) -> None:
         self._store = store
         self._performer = performer
         self._cloud = cloud
@@ -59,7 +59,7 @@ class Interruptions:
         log.info("machine.interrupted", provider_id=news.provider_id, kind=news.kind, drains=news.drains)
         for claim in self._store.claims_of(news.provider_id):
             await self._performer.perform(
-                interrupted(
+                handle_interruption(
                     claim,
                     self._store.nodes_of(news.provider_id),
                     kind=news.kind,

@@ -18,16 +18,16 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.cloud.cloudprovider import HoldsRegistration
 from karpenter.cloud.errors import MachineNotFound
-from karpenter.controllers.controller import answer
+from karpenter.controllers.controller import call_cloud
 from karpenter.core.lifecycle import consistency
-from karpenter.core.lifecycle.disruption_conditions import mark
+from karpenter.core.lifecycle.disruption_conditions import disruption_conditions
 from karpenter.core.lifecycle.expiration import expire
-from karpenter.core.lifecycle.garbagecollection import PERIOD, without_claim, without_machine
+from karpenter.core.lifecycle.garbagecollection import PERIOD, claims_without_machine, machines_without_claim
 from karpenter.core.lifecycle.hydration import hydrate
-from karpenter.core.lifecycle.lifecycle import step
-from karpenter.core.lifecycle.podevents import is_pod_event, noted
-from karpenter.core.lifecycle.termination import finalize
-from karpenter.core.state.cluster import Put
+from karpenter.core.lifecycle.lifecycle import reconcile_nodeclaim
+from karpenter.core.lifecycle.podevents import pod_event_node, record_pod_event
+from karpenter.core.lifecycle.termination import finalize_nodeclaim
+from karpenter.core.state.cluster import ObjectUpdated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from karpenter.cloud.cloudprovider import CloudProvider, Hold
     from karpenter.controllers.perform import Performer
     from karpenter.controllers.provider import PoolCatalogs
-    from karpenter.core.state.cluster import Event, NodeClass, Store
+    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
 
-class ClaimLifecycle:
+class NodeClaimLifecycle:
     """Brings claims to life, and to their end."""
 
     name = "nodeclaim.lifecycle"
 
     def __init__(
         self,
-        store: Store,
+        store: ClusterState,
         performer: Performer,
         cloud: CloudProvider,
         clock: Clock,
@@ -61,7 +61,7 @@ class ClaimLifecycle:
         self._clock = clock
         self._devices = devices
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the claims that an event is about."""
         if isinstance(event.object, NodeClaim):
             yield event.object.name
@@ -82,12 +82,14 @@ class ClaimLifecycle:
             return None
         nodes = self._store.nodes_of(claim.status.provider_id)
         if claim.metadata.deletion_timestamp is not None:
-            due = finalize(claim, nodes, self._clock.now())
+            due = finalize_nodeclaim(claim, nodes, self._clock.now())
             await self._performer.perform(due.effects)
             return due.again
         holds = await self._holds(claim, nodes)
         slices = self._store.view().resource_slices.values() if self._devices else None
-        due = step(claim, nodes, self._clock.now(), holds=[hold.because for hold in holds], slices=slices)
+        due = reconcile_nodeclaim(
+            claim, nodes, self._clock.now(), holds=[hold.because for hold in holds], slices=slices
+        )
         await self._performer.perform(due.effects)
         waits = [hold.look_again for hold in holds] + ([due.again] if due.again is not None else [])
         return min(waits, default=None)
@@ -95,16 +97,21 @@ class ClaimLifecycle:
     async def _holds(self, claim: NodeClaim, nodes: Sequence[Node]) -> tuple[Hold, ...]:
         if len(nodes) != 1 or not isinstance(self._cloud, HoldsRegistration):
             return ()
-        return await answer(self._cloud.registration_holds(claim, nodes[0]))
+        return await call_cloud(self._cloud.registration_holds(claim, nodes[0]))
 
 
-class ClaimMarks:
+class NodeClaimDisruption:
     """Marks claims as drifted and as consolidatable."""
 
     name = "nodeclaim.disruption"
 
     def __init__(
-        self, store: Store, performer: Performer, cloud: CloudProvider, catalogs: PoolCatalogs, clock: Clock
+        self,
+        store: ClusterState,
+        performer: Performer,
+        cloud: CloudProvider,
+        catalogs: PoolCatalogs,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._performer = performer
@@ -112,7 +119,7 @@ class ClaimMarks:
         self._catalogs = catalogs
         self._clock = clock
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the claims that an event is about."""
         del before
         item = event.object
@@ -131,10 +138,10 @@ class ClaimMarks:
         pool = self._store.pool(claim.metadata.labels.get(NODEPOOL, ""))
         catalog = await self._catalogs.of(self._store.view().pools.values())
         try:
-            drift = await answer(self._cloud.drift(claim))
+            drift = await call_cloud(self._cloud.drift(claim))
         except MachineNotFound:
             drift = ""
-        due = mark(claim, pool, catalog, self._clock.now(), provider_drift=drift)
+        due = disruption_conditions(claim, pool, catalog, self._clock.now(), provider_drift=drift)
         await self._performer.perform(due.effects)
         return due.again
 
@@ -144,14 +151,14 @@ class Expiration:
 
     name = "nodeclaim.expiration"
 
-    def __init__(self, store: Store, performer: Performer, clock: Clock) -> None:
+    def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
         self._performer = performer
         self._clock = clock
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the claim that an event tells of for the first time."""
-        if isinstance(event, Put) and isinstance(event.object, NodeClaim) and before is None:
+        if isinstance(event, ObjectUpdated) and isinstance(event.object, NodeClaim) and before is None:
             yield event.object.name
 
     async def reconcile(self, key: str) -> float | None:
@@ -165,17 +172,17 @@ class Expiration:
         return due.again
 
 
-class Upkeep:
+class NodeClaimConsistency:
     """Names the class of claims and nodes, and checks that nodes are what was promised."""
 
     name = "nodeclaim.consistency"
 
-    def __init__(self, store: Store, performer: Performer, clock: Clock) -> None:
+    def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
         self._performer = performer
         self._clock = clock
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the claims that an event is about."""
         del before
         if isinstance(event.object, NodeClaim):
@@ -193,7 +200,7 @@ class Upkeep:
         if effects := hydrate(claim, nodes):
             await self._performer.perform(effects)
             return 0.0
-        due = consistency.check(claim, nodes, self._clock.now())
+        due = consistency.check_consistency(claim, nodes, self._clock.now())
         await self._performer.perform(due.effects)
         return due.again
 
@@ -203,18 +210,20 @@ class PodEvents:
 
     name = "nodeclaim.podevents"
 
-    def __init__(self, store: Store, performer: Performer, clock: Clock) -> None:
+    def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
         self._performer = performer
         self._clock = clock
         self._started = clock.now()
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the claim of the node on which a pod came or went."""
         if not isinstance(event.object, Pod):
             return
         assert before is None or isinstance(before, Pod)
-        name = is_pod_event(event.object if isinstance(event, Put) else None, before, self._started)
+        name = pod_event_node(
+            event.object if isinstance(event, ObjectUpdated) else None, before, self._started
+        )
         node = self._store.node(name) if name else None
         if node is not None:
             for claim in self._store.claims_of(node.spec.provider_id):
@@ -224,7 +233,7 @@ class PodEvents:
         """Write down the time of an event."""
         claim = self._store.claim(key)
         if claim is not None:
-            await self._performer.perform(noted(claim, self._clock.now()))
+            await self._performer.perform(record_pod_event(claim, self._clock.now()))
         return None
 
 
@@ -233,7 +242,7 @@ class GarbageCollection:
 
     name = "nodeclaim.garbagecollection"
 
-    def __init__(self, store: Store, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
+    def __init__(self, store: ClusterState, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
         self._store = store
         self._performer = performer
         self._cloud = cloud
@@ -242,10 +251,12 @@ class GarbageCollection:
     async def look(self) -> float:
         """Compare what we have asked for with what there is."""
         before = tuple(self._store.view().claims.values())
-        machines = await answer(self._cloud.list())
+        machines = await call_cloud(self._cloud.list())
         view = self._store.view()
         await self._performer.perform(
-            without_machine(before, machines, self._store.nodes_of, view.pods_by_node)
+            claims_without_machine(before, machines, self._store.nodes_of, view.pods_by_node)
         )
-        await self._performer.perform(without_claim(machines, view.claims.values(), self._clock.now()))
+        await self._performer.perform(
+            machines_without_claim(machines, view.claims.values(), self._clock.now())
+        )
         return PERIOD

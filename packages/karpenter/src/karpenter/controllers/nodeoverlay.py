@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
-from karpenter.core.lifecycle.nodeoverlay import PERIOD, judge
-from karpenter.core.state.cluster import NodeClass, Put
+from karpenter.core.lifecycle.nodeoverlay import PERIOD, validate_overlays
+from karpenter.core.state.cluster import NodeClass, ObjectUpdated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,28 +16,30 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.controllers.perform import Performer
     from karpenter.controllers.provider import PoolCatalogs
-    from karpenter.core.state.cluster import Event, Store
+    from karpenter.core.state.cluster import ClusterState, StateEvent
 
 ALL: Final = "all"
 """The only key: overlays are judged together."""
 
 
-class OverlayKeeper:
+class NodeOverlayController:
     """Keeps what overlays say about themselves up to date."""
 
     name = "nodeoverlay.controller"
 
-    def __init__(self, store: Store, performer: Performer, catalogs: PoolCatalogs, clock: Clock) -> None:
+    def __init__(
+        self, store: ClusterState, performer: Performer, catalogs: PoolCatalogs, clock: Clock
+    ) -> None:
         self._store = store
         self._performer = performer
         self._catalogs = catalogs
         self._clock = clock
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Say whether an event can change how overlays are judged."""
         item = event.object
         if isinstance(item, NodePool | NodeOverlay | NodeClass) and (
-            not isinstance(event, Put) or before is None or _generation(before) != _generation(item)
+            not isinstance(event, ObjectUpdated) or before is None or _generation(before) != _generation(item)
         ):
             yield ALL
 
@@ -45,7 +47,7 @@ class OverlayKeeper:
         """Judge all overlays."""
         del key
         catalog = await self._catalogs.of(self._store.view().pools.values())
-        await self._performer.perform(judge(self._store.view(), catalog, self._clock.now()))
+        await self._performer.perform(validate_overlays(self._store.view(), catalog, self._clock.now()))
         return PERIOD
 
 

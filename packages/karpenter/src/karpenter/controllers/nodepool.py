@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import NODEPOOL
 from karpenter.api.nodepool import NodePool
-from karpenter.core.lifecycle.nodepool import counted, tend
-from karpenter.core.lifecycle.registrationhealth import NO_HISTORY, is_outdated, noted, recalled
+from karpenter.core.lifecycle.nodepool import nodepool_resources, nodepool_status
+from karpenter.core.lifecycle.registrationhealth import (
+    NO_HISTORY,
+    history_of_condition,
+    is_outdated,
+    record_outcome,
+)
 from karpenter.core.scheduling.build.build import pool_usage
-from karpenter.core.state.cluster import NodeClass, machinery
+from karpenter.core.state.cluster import NodeClass, nodes_and_pools
 from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
@@ -21,14 +26,14 @@ if TYPE_CHECKING:
     from karpenter.base.queue import WorkQueue
     from karpenter.controllers.perform import Performer
     from karpenter.core.effects import RegistrationOutcome
-    from karpenter.core.lifecycle.registrationhealth import History
-    from karpenter.core.state.cluster import Event, Store
+    from karpenter.core.lifecycle.registrationhealth import RegistrationHistory
+    from karpenter.core.state.cluster import ClusterState, StateEvent
 
 COUNTED_EVERY: Final = 5.0
 UNSYNCED: Final = 1.0
 
 
-class Outcomes:
+class RegistrationOutcomes:
     """News of machines that became nodes, or did not, by pool."""
 
     def __init__(self, queue: WorkQueue[str]) -> None:
@@ -51,22 +56,27 @@ class Outcomes:
             self._of[pool] = left
 
 
-class PoolKeeper:
+class NodePoolController:
     """Keeps what pools say about themselves up to date."""
 
     name = "nodepool"
 
     def __init__(
-        self, outcomes: Outcomes, store: Store, performer: Performer, clock: Clock, rules: LabelRules
+        self,
+        outcomes: RegistrationOutcomes,
+        store: ClusterState,
+        performer: Performer,
+        clock: Clock,
+        rules: LabelRules,
     ) -> None:
         self._outcomes = outcomes
         self._store = store
         self._performer = performer
         self._clock = clock
         self._rules = rules
-        self._histories: dict[str, History] = {}  # by the uid of the pool
+        self._histories: dict[str, RegistrationHistory] = {}  # by the uid of the pool
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the pools that an event is about."""
         del before
         item = event.object
@@ -93,7 +103,9 @@ class PoolKeeper:
         found = view.node_classes.get((ref.group, ref.kind, ref.name))
         own = [each for each in view.claims.values() if each.metadata.labels.get(NODEPOOL) == pool.name]
         outdated = found is not None and is_outdated(pool, found)
-        await self._performer.perform(tend(pool, found, own, rules=self._rules, now=self._clock.now()))
+        await self._performer.perform(
+            nodepool_status(pool, found, own, rules=self._rules, now=self._clock.now())
+        )
         if outdated:
             self._histories[pool.metadata.uid] = NO_HISTORY
 
@@ -101,18 +113,18 @@ class PoolKeeper:
         pool = self._store.pool(key)
         if pool is None or pool.metadata.uid != outcome.pool_uid:
             return
-        history = self._histories.get(outcome.pool_uid) or recalled(pool)
-        after, effects = noted(pool, history, outcome, self._clock.now())
+        history = self._histories.get(outcome.pool_uid) or history_of_condition(pool)
+        after, effects = record_outcome(pool, history, outcome, self._clock.now())
         await self._performer.perform(effects)
         self._histories[outcome.pool_uid] = after
 
 
-class PoolCounter:
+class NodePoolCounter:
     """Tells of every pool what its machines have together."""
 
     name = "nodepool.counter"
 
-    def __init__(self, store: Store, performer: Performer) -> None:
+    def __init__(self, store: ClusterState, performer: Performer) -> None:
         self._store = store
         self._performer = performer
         self._counted: tuple[object, ...] = ()
@@ -122,9 +134,9 @@ class PoolCounter:
         if not self._store.synced:
             return UNSYNCED
         view = self._store.view()
-        if machinery(view) != self._counted:
+        if nodes_and_pools(view) != self._counted:
             used = pool_usage(state_nodes(view))
             for pool in view.pools.values():
-                await self._performer.perform(counted(pool, used.get(pool.name, {})))
-            self._counted = machinery(view)
+                await self._performer.perform(nodepool_resources(pool, used.get(pool.name, {})))
+            self._counted = nodes_and_pools(view)
         return COUNTED_EVERY

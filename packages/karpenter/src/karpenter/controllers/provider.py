@@ -12,7 +12,7 @@ import structlog
 
 from karpenter.base.queue import Backoff
 from karpenter.cloud.errors import CloudError, NodeClassNotReady, Throttled
-from karpenter.controllers.controller import answer
+from karpenter.controllers.controller import call_cloud
 from karpenter.core.model.catalog import EMPTY, combine
 from karpenter.kube.errors import KubeError
 
@@ -91,7 +91,7 @@ class PoolCatalogs:
         for pool in pools:
             found[pool.name] = EMPTY
             try:
-                found[pool.name] = await answer(self._cloud.catalog(pool))
+                found[pool.name] = await call_cloud(self._cloud.catalog(pool))
             except NodeClassNotReady as error:
                 log.debug("catalog.not_ready", nodepool=pool.name, error=str(error))
             except CloudError as error:

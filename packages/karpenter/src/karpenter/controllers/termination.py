@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.errors import MachineNotFound
-from karpenter.controllers.controller import answer
+from karpenter.controllers.controller import call_cloud
 from karpenter.core.lifecycle.conditions import has_finalizer
 from karpenter.core.lifecycle.initialization import is_ready
-from karpenter.core.lifecycle.termination import Leaving, blocking, terminate
+from karpenter.core.lifecycle.termination import TerminatingNode, pending_volume_attachments, terminate_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import CloudProvider
     from karpenter.controllers.perform import Performer
-    from karpenter.core.state.cluster import Event, NodeClass, Store
+    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
 
 class NodeTermination:
@@ -27,13 +27,13 @@ class NodeTermination:
 
     name = "node.termination"
 
-    def __init__(self, store: Store, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
+    def __init__(self, store: ClusterState, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
         self._store = store
         self._performer = performer
         self._cloud = cloud
         self._clock = clock
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the nodes that an event is about and that are being deleted."""
         del before
         item = event.object
@@ -53,14 +53,14 @@ class NodeTermination:
         gone = await self._is_machine_gone(node)
         view = self._store.view()
         pods = view.pods_by_node.get(node.name, ())
-        leaving = Leaving(
+        leaving = TerminatingNode(
             node=node,
             claim=claims[0] if len(claims) == 1 else None,
             pods=pods,
-            attachments=blocking(view.attachments, node.name, pods, view.volume_claims),
+            attachments=pending_volume_attachments(view.attachments, node.name, pods, view.volume_claims),
             machine_gone=gone,
         )
-        due = terminate(leaving, self._clock.now())
+        due = terminate_node(leaving, self._clock.now())
         await self._performer.perform(due.effects)
         return due.again
 
@@ -68,7 +68,7 @@ class NodeTermination:
         if is_ready(node):
             return False
         try:
-            await answer(self._cloud.get(node.spec.provider_id))
+            await call_cloud(self._cloud.get(node.spec.provider_id))
         except MachineNotFound:
             return True
         return False

@@ -39,7 +39,7 @@ _INTERRUPTIONS: Final = {
 """Reasons that are not called after what happened."""
 
 
-def shorten(text: str, most: int = LONGEST) -> str:
+def truncate(text: str, most: int = LONGEST) -> str:
     """Return a text, cut where it gets too long to read."""
     return text if len(text) <= most else f"{text[:most]}..."
 
@@ -92,7 +92,7 @@ def insufficient_capacity(claim: NodeClaim, problem: str) -> Announce:
         about=about(claim),
         type="Warning",
         reason="InsufficientCapacityError",
-        message=f"The claim is given up, since nothing that satisfies it can be had: {shorten(problem)}",
+        message=f"The claim is given up, since nothing that satisfies it can be had: {truncate(problem)}",
         same_as=(claim.metadata.uid,),
     )
 

@@ -15,7 +15,6 @@ The flight recorder, if the settings ask for one.
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Self
@@ -37,37 +36,44 @@ from karpenter.cloud.cloudprovider import (
 )
 from karpenter.cloud.metrics import MeasuredProvider
 from karpenter.controllers import informer
-from karpenter.controllers.capacitybuffer import BufferKeeper
-from karpenter.controllers.controller import Inline, Loop, Recorded, Threaded, patrol
+from karpenter.controllers.capacitybuffer import CapacityBufferController
+from karpenter.controllers.controller import (
+    InlineExecutor,
+    Loop,
+    RecordingExecutor,
+    ThreadExecutor,
+    start_singleton,
+)
 from karpenter.controllers.disruption import Disruption
 from karpenter.controllers.disruption_queue import DisruptionQueue
-from karpenter.controllers.do_not_disrupt import PodWishes
-from karpenter.controllers.eviction import Departures, Evictor
-from karpenter.controllers.health import NodeRepair
+from karpenter.controllers.do_not_disrupt import DoNotDisruptController
+from karpenter.controllers.eviction import EvictionController, EvictionQueue
+from karpenter.controllers.health import NodeHealth
 from karpenter.controllers.informer import Watches
-from karpenter.controllers.interruption import Interruptions
-from karpenter.controllers.metrics.conditions import ConditionGauges
-from karpenter.controllers.metrics.node import NodeGauges
-from karpenter.controllers.metrics.nodepool import BudgetGauges, PoolGauges
-from karpenter.controllers.metrics.pod import PodGauges, PodWaits
-from karpenter.controllers.metrics.runtime import StateGauges, note_requests
+from karpenter.controllers.interruption import InterruptionReconciler
+from karpenter.controllers.metrics.conditions import StatusConditionMetrics
+from karpenter.controllers.metrics.node import NodeMetrics
+from karpenter.controllers.metrics.nodepool import DisruptionBudgetMetrics, NodePoolMetrics
+from karpenter.controllers.metrics.pod import PodLatencyMetrics, PodMetrics
+from karpenter.controllers.metrics.runtime import ClusterStateMetrics, client_request_metrics
 from karpenter.controllers.nodeclaim import (
-    ClaimLifecycle,
-    ClaimMarks,
     Expiration,
     GarbageCollection,
+    NodeClaimConsistency,
+    NodeClaimDisruption,
+    NodeClaimLifecycle,
     PodEvents,
-    Upkeep,
 )
-from karpenter.controllers.nodeoverlay import OverlayKeeper
-from karpenter.controllers.nodepool import Outcomes, PoolCounter, PoolKeeper
+from karpenter.controllers.nodeoverlay import NodeOverlayController
+from karpenter.controllers.nodepool import NodePoolController, NodePoolCounter, RegistrationOutcomes
 from karpenter.controllers.perform import Performer
 from karpenter.controllers.provider import PoolCatalogs, ProviderReconciler, ProviderSingleton
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.controllers.static import StaticDeprovisioning, StaticProvisioning
 from karpenter.controllers.steering import Steering
 from karpenter.controllers.termination import NodeTermination
-from karpenter.core.state.cluster import Store
+from karpenter.core.provisioning.nominations import nomination_period
+from karpenter.core.state.cluster import ClusterState
 from karpenter.kube.client import Client
 from karpenter.kube.errors import KubeError
 from karpenter.kube.recorder import Recorder
@@ -80,9 +86,8 @@ from karpenter.operator.options import (
     TERMINATION,
     SettingError,
     Settings,
-    options_of,
-    policy_of,
-    rules_of,
+    disruption_context,
+    provisioning_settings,
 )
 from karpenter.replay.recorder import FlightRecorder
 from karpenter.telemetry.metrics import Metrics, ProviderLabels
@@ -94,13 +99,13 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.queue import Work
     from karpenter.cloud.cloudprovider import NodeClassKind
-    from karpenter.controllers.controller import Round, Worker
-    from karpenter.core.state.cluster import Event, NodeClass
+    from karpenter.controllers.controller import Executor, SingletonReconciler
+    from karpenter.core.state.cluster import NodeClass, StateEvent
     from karpenter.kube.client import Kind
 
 
 def flight_recorder(
-    settings: Settings, store: Store, classes: Iterable[NodeClassKind], clock: Clock
+    settings: Settings, store: ClusterState, classes: Iterable[NodeClassKind], clock: Clock
 ) -> FlightRecorder | None:
     """
     Return a recorder that has begun; None if none is asked for.
@@ -170,7 +175,7 @@ _CLAIMS = Backoff(first=1.0, cap=60.0)
 _PODS = Backoff(first=0.1, cap=10.0)
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
+class OperatorDependencies(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator is made of and does not make itself."""
 
     client: Client
@@ -188,10 +193,10 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 class Operator:
     """Everything that runs while we lead."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: OperatorDependencies) -> None:
         self.parts = parts
         clock, cloud, client, settings = parts.clock, parts.cloud, parts.client, parts.settings
-        self.store = Store(serves=((each.group, each.kind) for each in cloud.node_classes))
+        self.store = ClusterState(serves=((each.group, each.kind) for each in cloud.node_classes))
         self.metrics = Metrics(
             clock=clock,
             labels=ProviderLabels(
@@ -208,17 +213,17 @@ class Operator:
         self.catalogs = PoolCatalogs(self.cloud)
         self.deciding = asyncio.Lock()
         leaving = float(EVICTION.at(settings.cpu_requests))
-        self.departures = Departures(
+        self.departures = EvictionQueue(
             WorkQueue(backoff=_PODS, bucket=TokenBucket(rate=leaving, burst=10 * leaving))
         )
-        self.outcomes = Outcomes(WorkQueue(backoff=_PODS))
+        self.outcomes = RegistrationOutcomes(WorkQueue(backoff=_PODS))
         self.watches: Watches | None = None
-        self._worker: Worker = Threaded() if parts.threads else Inline()
+        self._worker: Executor = ThreadExecutor() if parts.threads else InlineExecutor()
         self.flight = flight_recorder(settings, self.store, cloud.node_classes, clock)
         if self.flight is not None:
-            self._worker = Recorded(self._worker, self.flight)
+            self._worker = RecordingExecutor(self._worker, self.flight)
         self._loops: list[Loop] = []
-        self._rounds: list[Round] = []
+        self._rounds: list[SingletonReconciler] = []
         self._tasks: dict[str, Work] = {}
         self._supervisor = Supervisor(chance=parts.chance)
         self._window = BatchWindow(
@@ -259,7 +264,7 @@ class Operator:
         for loop in self._loops:
             loop.start(self._supervisor)
         for each in self._rounds:
-            patrol(each, self._supervisor, parts.clock, metrics=self.metrics)
+            start_singleton(each, self._supervisor, parts.clock, metrics=self.metrics)
         for name, work in self._tasks.items():
             start(name, work)
         return self
@@ -304,79 +309,76 @@ class Operator:
             worker=self._worker,
             clock=clock,
             metrics=self.metrics,
-            options=options_of(parts.settings),
-            policy=policy_of(parts.settings),
+            settings=provisioning_settings(parts.settings),
             window=self._window,
             deciding=self.deciding,
         )
         store.subscribe(self.provisioner.hear)
-        self.commands = DisruptionQueue(
+        self.disruption_queue = DisruptionQueue(
             store=store,
             performer=performer,
             clock=clock,
             metrics=self.metrics,
             rules=ALL_LABEL_RULES,
-            promise=timedelta(seconds=max(2 * self._window.longest, 10.0)),
+            nominated_for=nomination_period(parts.settings.batch_max_duration),
         )
         self.disruption = Disruption(
             store=store,
             performer=performer,
             catalogs=self.catalogs,
-            commands=self.commands,
+            queue=self.disruption_queue,
             worker=self._worker,
             clock=clock,
             metrics=self.metrics,
-            options=options_of(parts.settings),
-            policy=policy_of(parts.settings),
-            rules=rules_of(parts.settings),
-            buffered=lambda: self.provisioner.buffered,
+            context=disruption_context(parts.settings),
+            buffered=lambda: self.provisioner.memory.buffered,
             deciding=self.deciding,
         )
         steering = Steering(store, performer, clock, on=parts.settings.steer_scale_down)
-        self._rounds += [self.commands, self.disruption, steering]
+        self._rounds += [self.disruption_queue, self.disruption, steering]
         cores = parts.settings.cpu_requests
         common = COMMON.at(cores)
-        claims = ClaimLifecycle(
+        claims = NodeClaimLifecycle(
             store, performer, parts.cloud, clock, devices=not parts.settings.ignore_dra_requests
         )
         self._loop(Loop(claims, workers=LIFECYCLE.at(cores), backoff=_CLAIMS), claims.wakes)
         nodes = NodeTermination(store, performer, self.cloud, clock)
         self._loop(Loop(nodes, workers=TERMINATION.at(cores), backoff=_PODS), nodes.wakes)
-        marks = ClaimMarks(store, performer, self.cloud, self.catalogs, clock)
+        marks = NodeClaimDisruption(store, performer, self.cloud, self.catalogs, clock)
         self._loop(Loop(marks, workers=common), marks.wakes)
         expiration = Expiration(store, performer, clock)
         self._loop(Loop(expiration, workers=1), expiration.wakes)
-        upkeep = Upkeep(store, performer, clock)
+        upkeep = NodeClaimConsistency(store, performer, clock)
         self._loop(Loop(upkeep, workers=common), upkeep.wakes)
         events = PodEvents(store, performer, clock)
         self._loop(Loop(events, workers=1), events.wakes)
-        wishes = PodWishes(store, performer, clock)
+        wishes = DoNotDisruptController(store, performer, clock)
         self._loop(Loop(wishes, workers=common), wishes.wakes)
-        pools = PoolKeeper(self.outcomes, store, performer, clock, ALL_LABEL_RULES)
+        pools = NodePoolController(self.outcomes, store, performer, clock, ALL_LABEL_RULES)
         self._loop(Loop(pools, workers=common, queue=self.outcomes.queue), pools.wakes)
         self._rounds += [
-            PoolCounter(store, performer),
+            NodePoolCounter(store, performer),
             GarbageCollection(store, performer, self.cloud, clock),
         ]
         if isinstance(parts.cloud, Interruptible):
-            self._tasks["interruption"] = Interruptions(store, performer, parts.cloud, clock).run
+            self._tasks["interruption"] = InterruptionReconciler(store, performer, parts.cloud, clock).run
         self._tasks |= {"provisioner": self.provisioner.run, "provisioner.remind": self.provisioner.remind}
-        evictor = Evictor(self.departures, store, parts.client, performer, clock)
+        evictor = EvictionController(self.departures, store, parts.client, performer, clock)
         self._loop(Loop(evictor, workers=EVICTION.at(cores), queue=self.departures.queue), None)
 
     def _make_gauges(self) -> None:
         """Let metrics show how things stand, as far as anybody wants to see it."""
         parts, store, metrics, clock = self.parts, self.store, self.metrics, self.parts.clock
-        parts.client.listener = note_requests(metrics, parts.client.host)
-        state = StateGauges(store, metrics, clock, self.provisioner)
+        parts.client.listener = client_request_metrics(metrics, parts.client.host)
+        state = ClusterStateMetrics(store, metrics, clock, self.provisioner)
         store.subscribe(state.hear)
         if parts.settings.disable_cluster_state_observability:
             return
-        NodeGauges(store, metrics, clock)
-        PoolGauges(store, metrics, self.catalogs)
-        self._rounds.append(BudgetGauges(store, metrics, self.catalogs, self._worker, clock))
-        pods, waits = PodGauges(store, metrics), PodWaits(store, metrics, clock)
-        conditions = ConditionGauges(
+        NodeMetrics(store, metrics, clock)
+        NodePoolMetrics(store, metrics, self.catalogs)
+        self._rounds.append(DisruptionBudgetMetrics(store, metrics, self.catalogs, self._worker, clock))
+        pods, waits = PodMetrics(store, metrics), PodLatencyMetrics(store, metrics, clock)
+        conditions = StatusConditionMetrics(
             metrics,
             clock,
             class_labels=[each.label for each in parts.cloud.node_classes],
@@ -390,8 +392,8 @@ class Operator:
         """Make what only works behind a gate that is open."""
         parts, store, performer, clock = self.parts, self.store, self.performer, self.parts.clock
         gate, policies = parts.settings.gate, parts.cloud.repair_policies
-        if gate("NodeRepair") and policies:
-            repair = NodeRepair(store, performer, clock, policies)
+        if gate("NodeHealth") and policies:
+            repair = NodeHealth(store, performer, clock, policies)
             self._loop(Loop(repair, workers=COMMON.at(parts.settings.cpu_requests)), repair.wakes)
         if gate("StaticCapacity"):
             growing = StaticProvisioning(store, performer, ALL_LABEL_RULES, self.deciding)
@@ -399,11 +401,11 @@ class Operator:
             shrinking = StaticDeprovisioning(store, performer, clock, self.deciding)
             self._loop(Loop(shrinking), shrinking.wakes)
         if gate("NodeOverlay"):
-            overlays = OverlayKeeper(store, performer, self.catalogs, clock)
+            overlays = NodeOverlayController(store, performer, self.catalogs, clock)
             self._loop(Loop(overlays, workers=1), overlays.wakes)
         if gate("CapacityBuffer"):
             queue: WorkQueue[str] = WorkQueue(backoff=_CLAIMS)
-            buffers = BufferKeeper(queue, store, performer, self.provisioner, clock)
+            buffers = CapacityBufferController(queue, store, performer, self.provisioner, clock)
             self.provisioner.subscribe(buffers.decided)
             self._loop(Loop(buffers, queue=queue), buffers.wakes)
 
@@ -419,14 +421,14 @@ class Operator:
                 self._loop(Loop(ProviderReconciler(duty, self.performer), workers=duty.workers), duty.wakes)
 
     def _loop(
-        self, loop: Loop, wakes: Callable[[Event, Resource | NodeClass | None], Iterable[str]] | None
+        self, loop: Loop, wakes: Callable[[StateEvent, Resource | NodeClass | None], Iterable[str]] | None
     ) -> None:
         self._loops.append(loop)
         loop.measure(self.metrics, self.parts.clock)
         if wakes is None:
             return
 
-        def hear(event: Event, before: Resource | NodeClass | None) -> None:
+        def hear(event: StateEvent, before: Resource | NodeClass | None) -> None:
             for key in wakes(event, before):
                 loop.queue.add(key)
 

@@ -28,7 +28,9 @@ import yaml
 from karpenter.api.pod import TopologySpreadConstraint
 from karpenter.base.duration import DurationError, parse_duration
 from karpenter.core.disruption.churn import Payback
-from karpenter.core.disruption.disrupt import DisruptionSettings
+from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
+from karpenter.core.provisioning.nominations import nomination_period
+from karpenter.core.provisioning.provisioner import ProvisioningSettings
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 
@@ -360,22 +362,35 @@ def parse_settings(
     return Settings(values)
 
 
-def rules_of(settings: Settings) -> DisruptionSettings:
-    """Return what settings mean for disruption."""
-    return DisruptionSettings(
-        strategy=settings.consolidation_strategy,
-        spot_to_spot=settings.gate("SpotToSpotConsolidation"),
-        static_capacity=settings.gate("StaticCapacity"),
-        surge=settings.surge_before_evict,
-        payback=Payback(
-            within=settings.consolidation_payback,
-            eviction_price=settings.eviction_price,
-            steered=settings.steer_scale_down,
+def provisioning_settings(settings: Settings) -> ProvisioningSettings:
+    """Return what settings mean for decisions of the provisioner."""
+    return ProvisioningSettings(
+        options=solver_options(settings),
+        policy=scheduling_policy(settings),
+        nominated_for=nomination_period(settings.batch_max_duration),
+    )
+
+
+def disruption_context(settings: Settings) -> DisruptionContext:
+    """Return what settings mean for decisions about disruption."""
+    return DisruptionContext(
+        options=solver_options(settings),
+        policy=scheduling_policy(settings),
+        settings=DisruptionSettings(
+            strategy=settings.consolidation_strategy,
+            spot_to_spot=settings.gate("SpotToSpotConsolidation"),
+            static_capacity=settings.gate("StaticCapacity"),
+            surge=settings.surge_before_evict,
+            payback=Payback(
+                within=settings.consolidation_payback,
+                eviction_price=settings.eviction_price,
+                steered=settings.steer_scale_down,
+            ),
         ),
     )
 
 
-def options_of(settings: Settings) -> Options:
+def solver_options(settings: Settings) -> Options:
     """Return the solver's options that settings stand for."""
     return Options(
         preferences=settings.preference_policy,
@@ -384,7 +399,7 @@ def options_of(settings: Settings) -> Options:
     )
 
 
-def policy_of(settings: Settings) -> SchedulingPolicy:
+def scheduling_policy(settings: Settings) -> SchedulingPolicy:
     """Return what settings mean for the questions that are asked."""
     return SchedulingPolicy(
         overlays=settings.gate("NodeOverlay"),
@@ -399,7 +414,7 @@ _CORE: Final = 1000
 _MOST_CORES: Final = 60
 
 
-class Span(msgspec.Struct, frozen=True):
+class ConcurrencyRange(msgspec.Struct, frozen=True):
     """The least and the most that a controller does at a time."""
 
     least: int
@@ -412,7 +427,7 @@ class Span(msgspec.Struct, frozen=True):
         return min(max(int(slope * (cores - 1)) + self.least, self.least), self.most)
 
 
-COMMON: Final = Span(10, 1000)
-TERMINATION: Final = Span(100, 5000)
-EVICTION: Final = Span(100, 5000)
-LIFECYCLE: Final = Span(1000, 5000)
+COMMON: Final = ConcurrencyRange(10, 1000)
+TERMINATION: Final = ConcurrencyRange(100, 5000)
+EVICTION: Final = ConcurrencyRange(100, 5000)
+LIFECYCLE: Final = ConcurrencyRange(1000, 5000)

@@ -41,9 +41,9 @@ from karpenter.kube.errors import (
 )
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
-from karpenter.kube.leaderelection import Election, LockName
+from karpenter.kube.leaderelection import LeaderElector, LockName
 from karpenter.operator.http import Endpoints
-from karpenter.operator.operator import Operator, Parts
+from karpenter.operator.operator import Operator, OperatorDependencies
 from karpenter.telemetry.metrics import Metrics, runtime
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ _MEMORY_PERIOD: Final = 10.0
 _MEMORY_SHARE: Final = 0.9
 
 
-class Which(msgspec.Struct, frozen=True, kw_only=True):
+class OperatorTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Which cluster and which cloud."""
 
     provider: str = "kwok"
@@ -75,14 +75,14 @@ class Which(msgspec.Struct, frozen=True, kw_only=True):
     context: str = ""
 
 
-class Process:
+class OperatorProcess:
     """One replica of the operator, on any transport to any cluster."""
 
     def __init__(
         self,
         transport: Transport,
         *,
-        which: Which,
+        which: OperatorTarget,
         settings: Settings,
         namespace: str,
         clock: Clock,
@@ -149,7 +149,7 @@ class Process:
             name=self._settings.leader_election_name,
             identity=f"{socket.gethostname()}_{self._chance.getrandbits(64):016x}",
         )
-        election = Election(self._lease_client, lock, clock=self._clock, chance=self._chance)
+        election = LeaderElector(self._lease_client, lock, clock=self._clock, chance=self._chance)
         await election.lead(self._work)
 
     async def _work(self) -> None:
@@ -157,12 +157,12 @@ class Process:
             clock=self._clock,
             chance=self._chance,
             cluster=self._which.cluster,
-            objects=Objects(self.client),
+            objects=KubeClusterObjects(self.client),
             settings=self._environ,
             version=lambda: _server_version(self.client),
         )
         async with find_provider(self._which.provider)(around) as cloud:
-            parts = Parts(
+            parts = OperatorDependencies(
                 client=self.client,
                 cloud=cloud,
                 settings=self._settings,
@@ -201,7 +201,7 @@ class Process:
         return ""
 
 
-async def run(settings: Settings, which: Which, *, clock: Clock, environ: Mapping[str, str]) -> None:
+async def run(settings: Settings, which: OperatorTarget, *, clock: Clock, environ: Mapping[str, str]) -> None:
     """
     Run the operator against the cluster that the environment points to, until a signal says stop.
 
@@ -216,7 +216,7 @@ async def run(settings: Settings, which: Which, *, clock: Clock, environ: Mappin
         environ=environ, clock=clock, kubeconfig=which.kubeconfig, context=which.context
     )
     transport = HttpTransport(cluster.endpoint, cluster.credentials)
-    process = Process(
+    process = OperatorProcess(
         transport,
         which=which,
         settings=settings,
@@ -301,7 +301,7 @@ async def _server_version(client: Client) -> str:
         raise CloudUnreachable(f"the version of the API server is not known: {error}") from error
 
 
-class Objects:
+class KubeClusterObjects:
     """The objects of the cluster that a provider may look at or make."""
 
     def __init__(self, client: Client) -> None:

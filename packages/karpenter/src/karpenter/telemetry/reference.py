@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from karpenter.api.labels import WELL_KNOWN_LABELS
-from karpenter.telemetry.metrics.store import Declared, Instrument, render_bound, short_label
+from karpenter.telemetry.metrics.store import MetricSpec, Instrument, render_bound, short_label
 from karpenter.telemetry.metrics.table import GROUPS, METRICS
 
 _HEAD = f"""\
@@ -35,7 +35,7 @@ def page() -> str:
     return "\n".join([_HEAD, *(line for title, group in GROUPS for line in section(title, group))])
 
 
-def section(title: str, group: tuple[Declared[Instrument], ...]) -> Iterator[str]:
+def section(title: str, group: tuple[MetricSpec[Instrument], ...]) -> Iterator[str]:
     """Yield the lines of a section about some metrics."""
     yield f"## {title}\n"
     yield "| metric | type | labels | meaning |"
@@ -44,13 +44,13 @@ def section(title: str, group: tuple[Declared[Instrument], ...]) -> Iterator[str
     yield ""
 
 
-def _row(metric: Declared[Instrument]) -> str:
+def _row(metric: MetricSpec[Instrument]) -> str:
     labels = ", ".join(f"`{label}`" for label in metric.labels)
     mark = " †" if metric.unlike_its_type else ""
     return f"| `{metric.name}`{mark} | {_kind(metric)} | {labels} | {metric.help} |"
 
 
-def _kind(metric: Declared[Instrument]) -> str:
+def _kind(metric: MetricSpec[Instrument]) -> str:
     if not metric.buckets:
         return metric.kind
     first, last = (render_bound(bound) for bound in (metric.buckets[0], metric.buckets[-1]))

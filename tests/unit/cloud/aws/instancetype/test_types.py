@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits
 from karpenter.cloud.aws.instancetype.types import (
+    InstanceTypeInfo,
     NodeResources,
+    Traits,
     ephemeral_storage,
     kube_reserved,
     node_resources,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
     from karpenter.cloud.aws.sdk import ApiCall
-    from karpenter.telemetry.metrics import Counter, Declared, Gauge, Histogram, Metrics
+    from karpenter.telemetry.metrics import CounterMetric, MetricSpec, GaugeMetric, HistogramMetric, Metrics
 
 
 RECEIVED: Final = counter(
@@ -173,18 +173,21 @@ class ProviderMetrics:
             self.count(ATTEMPTS, **what, code=each.code)
             self.observe(ATTEMPT_DURATION, each.seconds, **what, code=each.code)
 
-    def count(self, declared: Declared[Counter], **labels: str) -> None:
+    def count(self, declared: MetricSpec[CounterMetric], **labels: str) -> None:
         """Count one."""
         if self._metrics is not None:
             self._metrics[declared].add(**labels)
 
-    def observe(self, declared: Declared[Histogram], value: float, **labels: str) -> None:
+    def observe(self, declared: MetricSpec[HistogramMetric], value: float, **labels: str) -> None:
         """Note a figure."""
         if self._metrics is not None:
             self._metrics[declared].observe(value, **labels)
 
     def show(
-        self, declared: Declared[Gauge], owner: Hashable, rows: Iterable[tuple[float, Mapping[str, str]]]
+        self,
+        declared: MetricSpec[GaugeMetric],
+        owner: Hashable,
+        rows: Iterable[tuple[float, Mapping[str, str]]],
     ) -> None:
         """Show these rows for `owner`, in place of all that were shown for it before."""
         if self._metrics is not None:

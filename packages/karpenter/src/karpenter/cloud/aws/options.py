@@ -170,20 +170,34 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
 
 KNOBS: Final = (
     ProviderSetting("cluster-endpoint", "", "where nodes reach the API server; empty means to ask EKS"),
-    ProviderSetting("cluster-ca-bundle", "", "what nodes trust the API server by, in base64; empty means to ask EKS"),
-    ProviderSetting("isolated-vpc", "false", "do without services that have no endpoint in a VPC: price list and IAM"),
-    ProviderSetting("eks-control-plane", "false", "ask EKS for the version of Kubernetes, not the API server"),
+    ProviderSetting(
+        "cluster-ca-bundle", "", "what nodes trust the API server by, in base64; empty means to ask EKS"
+    ),
+    ProviderSetting(
+        "isolated-vpc", "false", "do without services that have no endpoint in a VPC: price list and IAM"
+    ),
+    ProviderSetting(
+        "eks-control-plane", "false", "ask EKS for the version of Kubernetes, not the API server"
+    ),
     ProviderSetting(
         "vm-memory-overhead-percent",
         "0.075",
         "share of an instance's memory that hypervisor and kernel take",
     ),
-    ProviderSetting("interruption-queue", "", "name of the SQS queue that tells of interruptions; empty means none"),
-    ProviderSetting("reserved-enis", "0", "network interfaces of each instance that pods get no addresses from"),
+    ProviderSetting(
+        "interruption-queue", "", "name of the SQS queue that tells of interruptions; empty means none"
+    ),
+    ProviderSetting(
+        "reserved-enis", "0", "network interfaces of each instance that pods get no addresses from"
+    ),
     ProviderSetting("disable-dry-run", "false", "do not try launches out before a node class is ready"),
     ProviderSetting("enable-zonal-shift", "false", "leave zones alone that are shifted away"),
-    ProviderSetting("ami-refresh-interval", "1m", "how long images that were found count as current, 1m at least"),
-    ProviderSetting("subnet-refresh-interval", "1m", "how long subnets that were found count as current, 1m at least"),
+    ProviderSetting(
+        "ami-refresh-interval", "1m", "how long images that were found count as current, 1m at least"
+    ),
+    ProviderSetting(
+        "subnet-refresh-interval", "1m", "how long subnets that were found count as current, 1m at least"
+    ),
     ProviderSetting("aws-feature-gates", "NodeClassCEL=false", "Name=bool, comma separated"),
 )
 """What can be set beside the name of the cluster, in the order in which it is documented."""

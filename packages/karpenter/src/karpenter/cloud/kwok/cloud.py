@@ -236,7 +236,9 @@ class KwokControl:
 
     def sell_out(self, *, instance_type: str = "", zone: str = "", capacity_type: str = "") -> None:
         """Let launches of these offerings fail; whatever is left empty does not matter."""
-        self._cloud.stock.sell_out(OfferingSelector(instance_type=instance_type, zone=zone, capacity_type=capacity_type))
+        self._cloud.stock.sell_out(
+            OfferingSelector(instance_type=instance_type, zone=zone, capacity_type=capacity_type)
+        )
 
     def restock(self, *, instance_type: str = "", zone: str = "", capacity_type: str = "") -> None:
         """Undo the sell_out of the same words; with no words, all of them."""

@@ -78,7 +78,9 @@ class KwokProvider:
         self.cloud = cloud
         self._classes = classes
         self._cluster = cluster
-        self._sold_out = InsufficientCapacityCache(monotonic=cloud.clock.monotonic, remembered=cloud.behaviour.sold_out_for)
+        self._sold_out = InsufficientCapacityCache(
+            monotonic=cloud.clock.monotonic, remembered=cloud.behaviour.sold_out_for
+        )
         self._shown: tuple[Catalog, frozenset[OfferingName], Catalog] | None = None
 
     async def launch(self, claim: NodeClaim) -> Machine:

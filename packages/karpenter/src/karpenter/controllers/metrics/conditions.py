@@ -15,7 +15,7 @@ from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.core.events import condition_changed, finalized
-from karpenter.core.state.cluster import Put
+from karpenter.core.state.cluster import ObjectUpdated
 from karpenter.telemetry.metrics import conditions as declared
 from karpenter.telemetry.metrics.store import full_label
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.core.effects import Announce
-    from karpenter.core.state.cluster import Event, NodeClass
+    from karpenter.core.state.cluster import NodeClass, StateEvent
     from karpenter.telemetry.metrics import Metrics
     from karpenter.telemetry.metrics.table.conditions import ConditionMetrics
 
@@ -45,7 +45,7 @@ _FROM_LABELS: Final[Mapping[type[Resource], tuple[str, ...]]] = {
 Row: TypeAlias = "tuple[float, dict[str, str]]"
 
 
-class ConditionGauges:
+class StatusConditionMetrics:
     """Shows the conditions of every object of ours, and tells when they change."""
 
     def __init__(
@@ -65,14 +65,14 @@ class ConditionGauges:
         self._changed: set[tuple[str, str]] = set()
         metrics.before_reading(self.refresh)
 
-    def hear(self, event: Event, before: Resource | NodeClass | None) -> None:
+    def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
         """Take note of an object, and of what has changed about it."""
         item: Any = event.object
         if type(item) not in _METRICS:
             return
         key = (item.kind, item.key)
         self._changed.add(key)
-        if isinstance(event, Put):
+        if isinstance(event, ObjectUpdated):
             self._there[key] = item
             if before is not None:
                 self._compare(before, item)

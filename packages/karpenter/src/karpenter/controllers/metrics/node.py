@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.resources import CPU, add, merge, pod_limits, pod_requests, subtract
-from karpenter.core.state.pod import is_daemon
+from karpenter.core.state.pod import is_owned_by_daemonset
 from karpenter.core.state.statenode import state_nodes
 from karpenter.telemetry.metrics import nodes as declared
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.core.model.resources import Resources
-    from karpenter.core.state.cluster import Store
+    from karpenter.core.state.cluster import ClusterState
     from karpenter.core.state.statenode import StateNode
-    from karpenter.telemetry.metrics import Declared, Gauge, Metrics
+    from karpenter.telemetry.metrics import GaugeMetric, Metrics, MetricSpec
 
-_RESOURCES: tuple[Declared[Gauge], ...] = (
+_RESOURCES: tuple[MetricSpec[GaugeMetric], ...] = (
     declared.ALLOCATABLE,
     declared.TOTAL_POD_REQUESTS,
     declared.TOTAL_POD_LIMITS,
@@ -29,10 +29,10 @@ _RESOURCES: tuple[Declared[Gauge], ...] = (
 )
 
 
-class NodeGauges:
+class NodeMetrics:
     """Shows every node; only what has changed since the last reading is worked out anew."""
 
-    def __init__(self, store: Store, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, store: ClusterState, metrics: Metrics, clock: Clock) -> None:
         self._store = store
         self._metrics = metrics
         self._clock = clock
@@ -105,8 +105,8 @@ def unit(name: str, amount: int) -> float:
 
 def _amounts(node: StateNode) -> Iterator[Resources]:
     """Yield what each gauge of a node shows, in their order."""
-    daemons = [pod for pod in node.pods if is_daemon(pod)]
-    others = [pod for pod in node.pods if not is_daemon(pod)]
+    daemons = [pod for pod in node.pods if is_owned_by_daemonset(pod)]
+    others = [pod for pod in node.pods if not is_owned_by_daemonset(pod)]
     yield node.allocatable
     yield merge(map(pod_requests, others))
     yield merge(map(pod_limits, others))

@@ -17,7 +17,7 @@ from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.model.resources import parse_resources
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from karpenter.telemetry.metrics import disruption, nodepools
 from karpenter.telemetry.metrics import nodepools as declared
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from karpenter.api.wire import ResourceList
     from karpenter.base.clock import Clock
-    from karpenter.controllers.controller import Worker
+    from karpenter.controllers.controller import Executor
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.state.cluster import ClusterView, Store
+    from karpenter.core.state.cluster import ClusterState, ClusterView
     from karpenter.telemetry.metrics import Metrics
 
 
@@ -42,10 +42,10 @@ class Catalogs(Protocol):
         ...
 
 
-class PoolGauges:
+class NodePoolMetrics:
     """Shows every pool."""
 
-    def __init__(self, store: Store, metrics: Metrics, catalogs: Catalogs) -> None:
+    def __init__(self, store: ClusterState, metrics: Metrics, catalogs: Catalogs) -> None:
         self._store = store
         self._metrics = metrics
         self._catalogs = catalogs
@@ -101,13 +101,13 @@ PERIOD: Final = 60.0
 _NOTHING_SOLD: Final = Catalog(types=())
 
 
-class BudgetGauges:
+class DisruptionBudgetMetrics:
     """Shows what budgets allow when somebody reads, and which machines could go now and then."""
 
     name = "metrics.disruption"
 
     def __init__(
-        self, store: Store, metrics: Metrics, catalogs: Catalogs, worker: Worker, clock: Clock
+        self, store: ClusterState, metrics: Metrics, catalogs: Catalogs, worker: Executor, clock: Clock
     ) -> None:
         self._store = store
         self._metrics = metrics
@@ -124,7 +124,7 @@ class BudgetGauges:
             view, now = self._store.view(), self._clock.now()
             catalog = self._catalogs.latest or _NOTHING_SOLD
             promised = self._store.nominated(now)
-            counts = await self._worker.run(lambda: eligible(view, catalog, promised, now))
+            counts = await self._worker.run(lambda: eligible_nodes(view, catalog, promised, now))
             for reason, count in counts.items():
                 self._metrics[disruption.ELIGIBLE_NODES].set(float(count), reason=reason.lower())
         return PERIOD
@@ -145,17 +145,19 @@ class BudgetGauges:
         self._metrics[nodepools.NODES_CONSUMING_BUDGETS].publish("pools", consuming)
 
 
-def eligible(view: ClusterView, catalog: Catalog, promised: frozenset[str], now: datetime) -> dict[str, int]:
+def eligible_nodes(
+    view: ClusterView, catalog: Catalog, promised: frozenset[str], now: datetime
+) -> dict[str, int]:
     """Count the machines that could go for each reason."""
-    found = find_candidates(state_nodes(view), view, catalog, Guards(view), now, nominated=promised)
+    found = find_candidates(state_nodes(view), view, catalog, PdbLimits(view), now, nominated=promised)
     counts = {}
     for reason in REASONS:
         every = (*found.candidates, *found.eventual) if reason == DRIFTED else found.candidates
-        counts[reason] = sum(1 for each in every if could_go(each, reason))
+        counts[reason] = sum(1 for each in every if is_eligible(each, reason))
     return counts
 
 
-def could_go(candidate: Candidate, reason: str) -> bool:
+def is_eligible(candidate: Candidate, reason: str) -> bool:
     """Whether a machine that nothing holds could go for a reason, budgets and savings aside."""
     if reason == DRIFTED:
         return bool(candidate.drift)

@@ -19,8 +19,8 @@ from karpenter.api.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, Z
 from karpenter.api.meta import is_status_condition_true
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.core.state.cluster import Put
-from karpenter.core.state.pod import is_finished, is_ready
+from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.core.state.pod import is_ready, is_terminal
 from karpenter.telemetry.metrics import pods as declared
 
 if TYPE_CHECKING:
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.core.provisioning.provisioner import ProvisioningDecision
-    from karpenter.core.state.cluster import Event, NodeClass, Store
-    from karpenter.telemetry.metrics import Age, Declared, Metrics
+    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
+    from karpenter.telemetry.metrics import AgeMetric, Metrics, MetricSpec
 
 
 _PODS_AT_A_TIME: Final = 20
 
 
-class PodGauges:
+class PodMetrics:
     """Shows every pod; only what has changed since the last reading is worked out anew."""
 
-    def __init__(self, store: Store, metrics: Metrics) -> None:
+    def __init__(self, store: ClusterState, metrics: Metrics) -> None:
         self._store = store
         self._metrics = metrics
         self._changed: set[str] = set()
         self._changed_nodes: set[str] = set()
         metrics.before_reading(self.refresh)
 
-    def hear(self, event: Event, before: Resource | NodeClass | None) -> None:
+    def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
         """Take note of pods that have changed, or whose node has."""
         item = event.object
         if isinstance(item, Pod):
@@ -99,7 +99,7 @@ def _owner(pod: Pod) -> str:
     return ""
 
 
-_GAUGES: tuple[Declared[Age], ...] = (
+_GAUGES: tuple[MetricSpec[AgeMetric], ...] = (
     declared.UNSTARTED_TIME,
     declared.UNBOUND_TIME,
     declared.PROVISIONING_UNSTARTED_TIME,
@@ -108,7 +108,7 @@ _GAUGES: tuple[Declared[Age], ...] = (
 )
 
 
-class Wait(msgspec.Struct):
+class PodTimes(msgspec.Struct):
     """One pod that waits."""
 
     born: datetime
@@ -121,24 +121,24 @@ class Wait(msgspec.Struct):
     """When it was first found that it can have a place, in a pool whose machines become nodes."""
 
 
-class PodWaits:
+class PodLatencyMetrics:
     """Times pods that wait."""
 
-    def __init__(self, store: Store, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, store: ClusterState, metrics: Metrics, clock: Clock) -> None:
         self._store = store
         self._metrics = metrics
         self._clock = clock
-        self._waits: dict[str, Wait] = {}
+        self._waits: dict[str, PodTimes] = {}
         self._shown: set[str] = set()
         metrics.before_reading(self.refresh)
 
-    def hear(self, event: Event, before: Resource | NodeClass | None) -> None:
+    def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
         """Follow one pod from its first sight to its start."""
         del before
         pod = event.object
         if not isinstance(pod, Pod):
             return
-        if not isinstance(event, Put) or is_finished(pod):
+        if not isinstance(event, ObjectUpdated) or is_terminal(pod):
             self._waits.pop(pod.key, None)
             return
         wait = self._waits.get(pod.key)
@@ -146,7 +146,7 @@ class PodWaits:
             if pod.status.phase != "Pending" or is_ready(pod):
                 return
             born = pod.metadata.creation_timestamp or self._clock.now()
-            wait = self._waits[pod.key] = Wait(born, bound=bool(pod.spec.node_name))
+            wait = self._waits[pod.key] = PodTimes(born, bound=bool(pod.spec.node_name))
         wait.asked = wait.asked or self._store.first_seen(pod.key)
         if pod.spec.node_name and not wait.bound:
             wait.bound = True
@@ -190,12 +190,12 @@ class PodWaits:
         found = self._store.pool(pool)
         return found is None or is_status_condition_true(found.status.conditions, "NodeRegistrationHealthy")
 
-    def _bound(self, wait: Wait, when: datetime) -> None:
+    def _bound(self, wait: PodTimes, when: datetime) -> None:
         self._metrics[declared.BOUND_DURATION].observe(_seconds(wait.born, when))
         if wait.placed is not None:
             self._metrics[declared.PROVISIONING_BOUND_DURATION].observe(_seconds(wait.placed, when))
 
-    def _started(self, wait: Wait, when: datetime) -> None:
+    def _started(self, wait: PodTimes, when: datetime) -> None:
         self._metrics[declared.STARTUP_DURATION].observe(_seconds(wait.born, when))
         if wait.placed is not None:
             self._metrics[declared.PROVISIONING_STARTUP_DURATION].observe(_seconds(wait.placed, when))

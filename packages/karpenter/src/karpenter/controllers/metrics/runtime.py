@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.base.queue import WorkQueue
     from karpenter.controllers.provisioner import Search
-    from karpenter.core.state.cluster import Event, NodeClass, Store
+    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
     from karpenter.kube.transport import Request
     from karpenter.telemetry.metrics import Metrics
 
@@ -32,14 +32,14 @@ REQUEUE_AFTER: Final = "requeue_after"
 ERROR: Final = "error"
 
 
-class Ending:
+class ReconcileResult:
     """How one step of a controller ended; whoever takes the step says so."""
 
     def __init__(self) -> None:
         self.result = ERROR
 
 
-class Gauger:
+class ReconcileMetrics:
     """Keeps count of what one controller does."""
 
     def __init__(
@@ -65,9 +65,9 @@ class Gauger:
         self._metrics.before_reading(self._refresh)
 
     @contextmanager
-    def step(self) -> Iterator[Ending]:
+    def step(self) -> Iterator[ReconcileResult]:
         """Count one step, and let log lines and calls within it say whose they are."""
-        controller, ending, began = self._controller, Ending(), self._monotonic()
+        controller, ending, began = self._controller, ReconcileResult(), self._monotonic()
         self._under_way[ending] = began
         self._active.add(1.0, controller=controller)
         tokens = structlog.contextvars.bind_contextvars(controller=controller)
@@ -106,7 +106,7 @@ class Gauger:
         metrics[runtime.WORKQUEUE_LONGEST].set(max(ages, default=0.0), **names)
 
 
-def note_requests(metrics: Metrics, host: str) -> Callable[[Request, int, float], None]:
+def client_request_metrics(metrics: Metrics, host: str) -> Callable[[Request, int, float], None]:
     """Return a listener that counts and times the requests of a client."""
 
     def note(request: Request, code: int, seconds: float) -> None:
@@ -117,7 +117,7 @@ def note_requests(metrics: Metrics, host: str) -> Callable[[Request, int, float]
     return note
 
 
-class Searching(Protocol):
+class SchedulingStatus(Protocol):
     """Someone who looks for places."""
 
     @property
@@ -131,10 +131,12 @@ class Searching(Protocol):
         ...
 
 
-class StateGauges:
+class ClusterStateMetrics:
     """Shows the state, and the search for places that is under way."""
 
-    def __init__(self, store: Store, metrics: Metrics, clock: Clock, provisioner: Searching) -> None:
+    def __init__(
+        self, store: ClusterState, metrics: Metrics, clock: Clock, provisioner: SchedulingStatus
+    ) -> None:
         self._store = store
         self._metrics = metrics
         self._clock = clock
@@ -142,7 +144,7 @@ class StateGauges:
         self._unsynced_since: float | None = clock.monotonic()
         metrics.before_reading(self.refresh)
 
-    def hear(self, event: Event, before: Resource | NodeClass | None) -> None:
+    def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
         """Take note of when the state begins to lack something."""
         del event, before
         self._look()

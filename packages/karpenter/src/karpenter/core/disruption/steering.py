@@ -24,7 +24,7 @@ from karpenter.api.node import Taint
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle.disruption_conditions import consolidate_after
 from karpenter.core.lifecycle.registration import render_taint
-from karpenter.core.state.pod import protection, runs_again
+from karpenter.core.state.pod import do_not_disrupt_reason, is_reschedulable
 from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def _ranked(view: ClusterView, now: datetime) -> dict[str, list[StateNode]]:
             continue
         if node.is_leaving or not node.is_initialized or node.annotations.get(DO_NOT_DISRUPT) == "true":
             continue
-        pods = [pod for pod in node.pods if runs_again(pod)]
-        if not any(protection(pod, now) for pod in pods):
+        pods = [pod for pod in node.pods if is_reschedulable(pod)]
+        if not any(do_not_disrupt_reason(pod, now) for pod in pods):
             found.setdefault(node.pool, []).append((len(pods), node.name, node))
     return {name: [node for *_, node in sorted(each)] for name, each in found.items()}
 
@@ -105,7 +105,7 @@ def _told(view: ClusterView, bands: Mapping[str, int], now: datetime) -> list[Am
     for node in state_nodes(view):
         band = bands.get(node.name)
         for pod in node.pods if not node.is_leaving else ():
-            if not _is_chosen_by_cost(pod) or not runs_again(pod) or protection(pod, now):
+            if not _is_chosen_by_cost(pod) or not is_reschedulable(pod) or do_not_disrupt_reason(pod, now):
                 continue
             notes = pod.metadata.annotations
             cost, ours = notes.get(POD_DELETION_COST), notes.get(DELETION_COST_SET)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from karpenter.api.wire import IntOrString
     from karpenter.api.workloads import Deployment
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.core.state.pdb import Guards
+    from karpenter.core.state.pdb import PdbLimits
 
 RESTARTED: Final = "karpenter.sh/restarted-at"
 """Annotation of a pod template whose change makes its Deployment roll out anew."""
@@ -54,7 +54,7 @@ class SurgeStep(msgspec.Struct, frozen=True):
     """Whether successors took too long."""
 
 
-def surging_pods(pods: Iterable[Pod], view: ClusterView, guards: Guards, now: datetime) -> frozenset[str]:
+def surging_pods(pods: Iterable[Pod], view: ClusterView, guards: PdbLimits, now: datetime) -> frozenset[str]:
     """Return the keys of pods that should be succeeded before they go, and can be."""
     found = set()
     for pod in pods:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.capacitybuffer import BufferCondition
 from karpenter.core.effects import Amend, Step
-from karpenter.core.lifecycle.conditions import render
+from karpenter.core.lifecycle.conditions import render_conditions
 from karpenter.core.scheduling.build.virtualpods import BufferProblem, buffer_replicas, resolve_buffer
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ READY: Final = "ReadyForProvisioning"
 PROVISIONING: Final = "Provisioning"
 
 
-def tend(buffer: CapacityBuffer, view: ClusterView, now: datetime, *, fits: bool | None) -> Step:
+def buffer_status(buffer: CapacityBuffer, view: ClusterView, now: datetime, *, fits: bool | None) -> Step:
     """Return what to write on a buffer; `fits` says if its room was found on nodes that exist, if known."""
     status: dict[str, Any] = {
         "podTemplateRef": None,
@@ -96,7 +96,7 @@ def _written(buffer: CapacityBuffer, status: dict[str, Any], board: _Board) -> t
             kind=buffer.kind,
             name=buffer.name,
             namespace=buffer.namespace,
-            status={**status, "conditions": render(held)},
+            status={**status, "conditions": render_conditions(held)},
             version=buffer.metadata.resource_version,
             because="the buffer, what it is measured by, or its room has changed",
         ),

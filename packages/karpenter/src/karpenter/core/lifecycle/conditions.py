@@ -27,7 +27,7 @@ from karpenter.api.labels import CAPACITY_TYPE, NODEPOOL, TERMINATION_FINALIZER,
 from karpenter.api.meta import Condition
 from karpenter.base.duration import DurationError, parse_duration
 from karpenter.core.effects import Amend, Count, DeleteObject, Effect
-from karpenter.core.state.pod import runs_again
+from karpenter.core.state.pod import is_reschedulable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 ROOT: Final = "Ready"
-AWAITING: Final = "AwaitingReconciliation"
+AWAITING_RECONCILIATION: Final = "AwaitingReconciliation"
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 LAUNCHED: Final = "Launched"
@@ -57,14 +57,14 @@ CONSISTENT_STATE_FOUND: Final = "ConsistentStateFound"
 
 VALIDATION_SUCCEEDED: Final = "ValidationSucceeded"
 NODE_CLASS_READY: Final = "NodeClassReady"
-REGISTRATION_HEALTHY: Final = "NodeRegistrationHealthy"
+NODE_REGISTRATION_HEALTHY: Final = "NodeRegistrationHealthy"
 
-OF_CLAIMS: Final = (LAUNCHED, REGISTERED, INITIALIZED)
-OF_POOLS: Final = (VALIDATION_SUCCEEDED, NODE_CLASS_READY)
-OF_OVERLAYS: Final = (VALIDATION_SUCCEEDED,)
+NODECLAIM_DEPENDENTS: Final = (LAUNCHED, REGISTERED, INITIALIZED)
+NODEPOOL_DEPENDENTS: Final = (VALIDATION_SUCCEEDED, NODE_CLASS_READY)
+NODEOVERLAY_DEPENDENTS: Final = (VALIDATION_SUCCEEDED,)
 
 
-class Board(msgspec.Struct, frozen=True, kw_only=True):
+class ConditionSet(msgspec.Struct, frozen=True, kw_only=True):
     """The conditions of one object at one moment."""
 
     held: tuple[Condition, ...]
@@ -92,36 +92,36 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
         found = self.get(kind)
         return (found.last_transition_time if found is not None else None) or _BEGINNING
 
-    def true(self, kind: str, reason: str = "", message: str = "") -> Board:
+    def true(self, kind: str, reason: str = "", message: str = "") -> ConditionSet:
         """Return the board with a condition that holds; its reason is its own name unless one is given."""
         return self.set(kind, "True", reason or kind, message)
 
-    def false(self, kind: str, reason: str, message: str) -> Board:
+    def false(self, kind: str, reason: str, message: str) -> ConditionSet:
         """Return the board with a condition that does not hold."""
         return self.set(kind, "False", reason, message)
 
-    def unknown(self, kind: str, reason: str, message: str) -> Board:
+    def unknown(self, kind: str, reason: str, message: str) -> ConditionSet:
         """Return the board with a condition of which nobody knows yet whether it holds."""
         return self.set(kind, "Unknown", reason, message)
 
-    def set(self, kind: str, status: str, reason: str, message: str) -> Board:
+    def set(self, kind: str, status: str, reason: str, message: str) -> ConditionSet:
         """Return the board with one condition as it is now, and the root as it follows."""
         board = self._with(kind, status, reason, message)
         return board if kind == ROOT else board._rooted()  # noqa: SLF001  another of the same
 
-    def refresh(self, kind: str) -> Board:
+    def refresh(self, kind: str) -> ConditionSet:
         """Return the board with a condition said again, of the object's present generation."""
         found = self.get(kind)
         return self if found is None else self.set(kind, found.status, found.reason, found.message)
 
-    def clear(self, kind: str) -> Board:
+    def clear(self, kind: str) -> ConditionSet:
         """Return the board without a condition; one that the root depends on stays."""
         if kind in self.dependents or kind == ROOT or self.get(kind) is None:
             return self
         left = sorted((each for each in self.held if each.type != kind), key=lambda each: each.type)
         return msgspec.structs.replace(self, held=tuple(left))
 
-    def _with(self, kind: str, status: str, reason: str, message: str) -> Board:
+    def _with(self, kind: str, status: str, reason: str, message: str) -> ConditionSet:
         before = self.get(kind)
         if before is None:
             changed: datetime | None = self.born if kind == ROOT or kind in self.dependents else self.now
@@ -140,7 +140,7 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
             others = [msgspec.structs.replace(each, observed_generation=self.generation) for each in others]
         return msgspec.structs.replace(self, held=tuple(sorted([*others, new], key=_by_time)))
 
-    def _rooted(self) -> Board:
+    def _rooted(self) -> ConditionSet:
         unhealthy = [
             each
             for kind in self.dependents
@@ -159,12 +159,12 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
         return self._with(ROOT, "Unknown", "ReconcilingDependents", message)
 
 
-def board_of(
+def condition_set_of(
     meta: ObjectMeta, held: Iterable[Condition], dependents: tuple[str, ...], now: datetime
-) -> Board:
+) -> ConditionSet:
     """Return the conditions of an object, with all there that must be."""
     second = now.replace(microsecond=0)
-    board = Board(
+    board = ConditionSet(
         held=tuple(held),
         dependents=dependents,
         generation=meta.generation,
@@ -174,26 +174,26 @@ def board_of(
     )
     for kind in (ROOT, *dependents):
         if board.get(kind) is None:
-            board = board._with(kind, "Unknown", AWAITING, "object is awaiting reconciliation")  # noqa: SLF001  as above
+            board = board._with(kind, "Unknown", AWAITING_RECONCILIATION, "object is awaiting reconciliation")  # noqa: SLF001  as above
     return board
 
 
-def claim_board(claim: NodeClaim, now: datetime) -> Board:
+def claim_conditions(claim: NodeClaim, now: datetime) -> ConditionSet:
     """Return the conditions of a claim."""
-    return board_of(claim.metadata, claim.status.conditions, OF_CLAIMS, now)
+    return condition_set_of(claim.metadata, claim.status.conditions, NODECLAIM_DEPENDENTS, now)
 
 
-def pool_board(pool: NodePool, now: datetime) -> Board:
+def pool_conditions(pool: NodePool, now: datetime) -> ConditionSet:
     """Return the conditions of a pool."""
-    return board_of(pool.metadata, pool.status.conditions, OF_POOLS, now)
+    return condition_set_of(pool.metadata, pool.status.conditions, NODEPOOL_DEPENDENTS, now)
 
 
-def overlay_board(overlay: NodeOverlay, now: datetime) -> Board:
+def overlay_conditions(overlay: NodeOverlay, now: datetime) -> ConditionSet:
     """Return the conditions of an overlay."""
-    return board_of(overlay.metadata, overlay.status.conditions, OF_OVERLAYS, now)
+    return condition_set_of(overlay.metadata, overlay.status.conditions, NODEOVERLAY_DEPENDENTS, now)
 
 
-def render(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
+def render_conditions(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
     """Return conditions as the API takes them; every field is spelled out."""
     return [
         {
@@ -217,9 +217,9 @@ def _by_time(each: Condition) -> tuple[bool, datetime]:
     return each.type == ROOT, each.last_transition_time or _BEGINNING
 
 
-def amend(
+def patch_object(
     item: NodeClaim | NodePool | NodeOverlay,
-    board: Board,
+    board: ConditionSet,
     *,
     because: str,
     changes: Mapping[str, Any] | None = None,
@@ -227,8 +227,8 @@ def amend(
 ) -> tuple[Effect, ...]:
     """Return the change that makes an object's conditions those of a board, beside others, if any."""
     written = dict(status or {})
-    if differ(item.status.conditions, board.held):
-        written["conditions"] = render(board.held)
+    if conditions_differ(item.status.conditions, board.held):
+        written["conditions"] = render_conditions(board.held)
     if not written and not changes:
         return ()
     return (
@@ -243,7 +243,7 @@ def amend(
     )
 
 
-def differ(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> bool:
+def conditions_differ(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> bool:
     """Say whether two lists of conditions are written differently; their order does not count."""
     return sorted(before, key=lambda each: each.type) != sorted(after, key=lambda each: each.type)
 
@@ -276,7 +276,7 @@ def delete_claim(
     )
     if pods is None:
         return gone
-    moving = float(sum(1 for pod in pods if runs_again(pod)))
+    moving = float(sum(1 for pod in pods if is_reschedulable(pod)))
     return (*gone, Count(metric="karpenter_pods_disruption_initiated_total", labels=labels, amount=moving))
 
 
@@ -294,7 +294,7 @@ def _finalizers(item: Resource, finalizers: list[str], because: str) -> Amend:
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a claim's life."""
 
-    board: Board
+    board: ConditionSet
     status: Mapping[str, Any] = {}
     first: tuple[Effect, ...] = ()
     """To be done before the conditions say so."""
@@ -308,33 +308,33 @@ def pool_of(item: Resource) -> str:
     return item.metadata.labels.get(NODEPOOL, "")
 
 
-def by_pool(item: Resource) -> dict[str, str]:
+def nodepool_labels(item: Resource) -> dict[str, str]:
     """Return the labels of metrics that are told apart by pool."""
     return {"nodepool": pool_of(item)}
 
 
-def by_zone(item: Resource) -> dict[str, str]:
+def zone_labels(item: Resource) -> dict[str, str]:
     """Return the labels of metrics that are told apart by pool and zone."""
-    return {**by_pool(item), "zone": item.metadata.labels.get(ZONE, "")}
+    return {**nodepool_labels(item), "zone": item.metadata.labels.get(ZONE, "")}
 
 
-def by_capacity(item: Resource) -> dict[str, str]:
+def capacity_labels(item: Resource) -> dict[str, str]:
     """Return the labels of metrics that are told apart by pool, zone and capacity type."""
-    return {**by_zone(item), "capacity_type": item.metadata.labels.get(CAPACITY_TYPE, "")}
+    return {**zone_labels(item), "capacity_type": item.metadata.labels.get(CAPACITY_TYPE, "")}
 
 
 def disrupted_labels(claim: NodeClaim, reason: str, policy: str = "") -> dict[str, str]:
     """Return the labels of metrics about claims that go by our own decision."""
     return {
         "reason": reason,
-        **by_pool(claim),
+        **nodepool_labels(claim),
         "capacity_type": claim.metadata.labels.get(CAPACITY_TYPE, ""),
         "consolidation_policy": policy,
         "termination_mode": termination_mode(claim),
     }
 
 
-def grace_of(claim: NodeClaim) -> timedelta | None:
+def termination_grace_period(claim: NodeClaim) -> timedelta | None:
     """Return how long the node of a claim may take to leave; None means as long as its pods take."""
     text = claim.spec.termination_grace_period
     if text is None:
@@ -347,12 +347,12 @@ def grace_of(claim: NodeClaim) -> timedelta | None:
 
 def termination_mode(claim: NodeClaim) -> str:
     """Return how much time the pods of a claim's node have: all, none, or some."""
-    grace = grace_of(claim)
+    grace = termination_grace_period(claim)
     if grace is None:
         return "graceful"
     return "eventual" if grace.total_seconds() > 0 else "forceful"
 
 
-def snake(words: str) -> str:
+def snake_case(words: str) -> str:
     """Return a word with capitals inside as metrics spell it: memory_pressure for MemoryPressure."""
     return "".join(f"_{each.lower()}" if each.isupper() else each for each in words).lstrip("_")

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Final
 from karpenter.base.quantity import QuantityError
 from karpenter.core.effects import NOTHING, Step
 from karpenter.core.events import failed_consistency
-from karpenter.core.lifecycle.conditions import CONSISTENT_STATE_FOUND, INITIALIZED, amend, claim_board
+from karpenter.core.lifecycle.conditions import (
+    CONSISTENT_STATE_FOUND,
+    INITIALIZED,
+    claim_conditions,
+    patch_object,
+)
 from karpenter.core.model.resources import parse_resources, render_amount
 
 if TYPE_CHECKING:
@@ -25,18 +30,19 @@ PERIOD: Final = 600.0
 _ENOUGH: Final = 0.9
 
 
-def check(claim: NodeClaim, nodes: Sequence[Node], now: datetime) -> Step:
+def check_consistency(claim: NodeClaim, nodes: Sequence[Node], now: datetime) -> Step:
     """Return what to write on a claim about its node, which is complete."""
-    board = claim_board(claim, now)
+    board = claim_conditions(claim, now)
     if claim.metadata.deletion_timestamp is not None or not board.is_true(INITIALIZED) or len(nodes) != 1:
         return NOTHING
     problem = _shortage(claim, nodes[0])
     if not problem:
         board = board.true(CONSISTENT_STATE_FOUND)
-        return Step(effects=amend(claim, board, because="its node is what was promised"), again=PERIOD)
+        return Step(effects=patch_object(claim, board, because="its node is what was promised"), again=PERIOD)
     board = board.false(CONSISTENT_STATE_FOUND, "ConsistencyCheckFailed", problem)
     return Step(
-        effects=(failed_consistency(claim, problem), *amend(claim, board, because=problem)), again=PERIOD
+        effects=(failed_consistency(claim, problem), *patch_object(claim, board, because=problem)),
+        again=PERIOD,
     )
 
 

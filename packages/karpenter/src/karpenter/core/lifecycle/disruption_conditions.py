@@ -35,8 +35,8 @@ from karpenter.core.lifecycle.conditions import (
     DRIFTED,
     INITIALIZED,
     LAUNCHED,
-    amend,
-    claim_board,
+    claim_conditions,
+    patch_object,
 )
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 from karpenter.core.model.requirements import Requirements
@@ -65,7 +65,7 @@ def expires_at(claim: NodeClaim) -> datetime | None:
     return None if age is None or born is None else born + age
 
 
-def quiet_until(claim: NodeClaim, pool: NodePool) -> datetime | None:
+def consolidatable_at(claim: NodeClaim, pool: NodePool) -> datetime | None:
     """Return until when a node is left alone after its last pod came or went; None when never again."""
     wait = consolidate_after(pool)
     last = claim.status.last_pod_event_time or status_condition_since(claim.status.conditions, "Initialized")
@@ -89,15 +89,15 @@ def is_consolidatable(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
         return False
     if not wait:
         return True
-    until = quiet_until(claim, pool)
+    until = consolidatable_at(claim, pool)
     return until is not None and now >= until
 
 
-def is_quiet(claim: NodeClaim | None, pool: NodePool | None, now: datetime) -> bool:
+def within_consolidate_after(claim: NodeClaim | None, pool: NodePool | None, now: datetime) -> bool:
     """Whether a node is inside its quiet time, so that pods are not moved onto it for savings."""
     if claim is None or pool is None or not consolidate_after(pool):
         return False
-    until = quiet_until(claim, pool)
+    until = consolidatable_at(claim, pool)
     return until is not None and now < until
 
 
@@ -169,13 +169,13 @@ DRIFT_PERIOD: Final = 300.0
 """Seconds after which drift is looked for again, though nothing has happened."""
 
 
-def mark(
+def disruption_conditions(
     claim: NodeClaim, pool: NodePool | None, catalog: Catalog, now: datetime, *, provider_drift: str = ""
 ) -> Step:
     """Return what to write on a claim; `provider_drift` is the provider's own kind of drift, if any."""
     if pool is None or claim.metadata.deletion_timestamp is not None:
         return NOTHING
-    board = claim_board(claim, now)
+    board = claim_conditions(claim, now)
     again = DRIFT_PERIOD
     reason = ""
     if board.is_true(LAUNCHED):
@@ -186,10 +186,10 @@ def mark(
             board = board.true(CONSOLIDATABLE)
         else:
             board = board.clear(CONSOLIDATABLE)
-            until = quiet_until(claim, pool)
+            until = consolidatable_at(claim, pool)
             if board.is_true(INITIALIZED) and consolidate_after(pool) is not None and until is not None:
                 again = min(again, max((until - now).total_seconds(), 0.0))
-    return Step(effects=amend(claim, board, because="its marks have changed"), again=again)
+    return Step(effects=patch_object(claim, board, because="its marks have changed"), again=again)
 
 
 def _without_mark(claim: NodeClaim) -> NodeClaim:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _FOR_GOOD = "true"
 
 
-def heed(pod: Pod, now: datetime) -> Step:
+def do_not_disrupt_events(pod: Pod, now: datetime) -> Step:
     """Return what to tell a pod that runs, and in how many seconds there is more to tell."""
     wish = pod.metadata.annotations.get(DO_NOT_DISRUPT)
     if wish is None or wish == _FOR_GOOD or not pod.spec.node_name or not is_active(pod):

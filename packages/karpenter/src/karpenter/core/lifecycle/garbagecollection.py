@@ -34,7 +34,7 @@ SETTLING: Final = timedelta(seconds=60)
 _NOBODY: Final[Mapping[str, Sequence[Pod]]] = MappingProxyType({})
 
 
-class Machine(Protocol):
+class ListedMachine(Protocol):
     """What a provider says of a machine."""
 
     @property
@@ -54,9 +54,9 @@ class Machine(Protocol):
         """Whether it is on its way out."""
 
 
-def without_machine(
+def claims_without_machine(
     claims: Iterable[NodeClaim],
-    machines: Iterable[Machine],
+    machines: Iterable[ListedMachine],
     nodes_of: Callable[[str], Sequence[Node]],
     pods: Mapping[str, Sequence[Pod]] = _NOBODY,
 ) -> tuple[Effect, ...]:
@@ -80,8 +80,8 @@ def without_machine(
     return tuple(effects)
 
 
-def without_claim(
-    machines: Iterable[Machine],
+def machines_without_claim(
+    machines: Iterable[ListedMachine],
     claims: Iterable[NodeClaim],
     now: datetime,
     *,

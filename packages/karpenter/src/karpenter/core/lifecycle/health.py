@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from karpenter.api.labels import CAPACITY_TYPE, TERMINATION_TIMESTAMP
 from karpenter.core.effects import NOTHING, Amend, Count, Step
 from karpenter.core.events import repair_blocked
-from karpenter.core.lifecycle.conditions import by_pool, delete_claim, pool_of, render_time, snake
-from karpenter.core.lifecycle.termination import BadDeadline, deadline
+from karpenter.core.lifecycle.conditions import (
+    delete_claim,
+    nodepool_labels,
+    pool_of,
+    render_time,
+    snake_case,
+)
+from karpenter.core.lifecycle.termination import InvalidTerminationTime, termination_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,7 +39,7 @@ _SHARE: Final = 20
 """Of a hundred nodes, how many may be broken for one of them to be replaced."""
 
 
-class Policy(Protocol):
+class RepairCondition(Protocol):
     """A condition of a node that means that it is broken, when it lasts."""
 
     @property
@@ -49,21 +55,21 @@ class Policy(Protocol):
         """How long it is put up with."""
 
 
-class Ailment(NamedTuple):
+class UnhealthyCondition(NamedTuple):
     """A condition that says that a node is broken, and until when that is put up with."""
 
     until: datetime
     condition: str
 
 
-def ailment(node: Node, policies: Iterable[Policy]) -> Ailment | None:
+def find_unhealthy_condition(node: Node, policies: Iterable[RepairCondition]) -> UnhealthyCondition | None:
     """Return what is wrong with a node, whatever runs out first; None for one that is well."""
     found = []
     for policy in policies:
         for held in node.status.conditions:
             same = (held.type, held.status) == (policy.condition_type, policy.condition_status)
             if same and held.last_transition_time is not None:
-                found.append(Ailment(held.last_transition_time + policy.toleration, held.type))
+                found.append(UnhealthyCondition(held.last_transition_time + policy.toleration, held.type))
     return min(found, default=None)
 
 
@@ -71,13 +77,13 @@ def repair(
     node: Node,
     claims: Sequence[NodeClaim],
     nodes: Iterable[Node],
-    policies: Sequence[Policy],
+    policies: Sequence[RepairCondition],
     now: datetime,
     *,
     pods: Iterable[Pod] = (),
 ) -> Step:
     """Return what is due for a node; `claims` are its machine's, `nodes` all there are, `pods` its own."""
-    wrong = ailment(node, policies)
+    wrong = find_unhealthy_condition(node, policies)
     if wrong is None or len(claims) != 1:
         return NOTHING
     if now < wrong.until:
@@ -93,11 +99,11 @@ def repair(
     return Step(effects=tuple(effects))
 
 
-def _too_many(claim: NodeClaim, nodes: Iterable[Node], policies: Sequence[Policy]) -> str:
+def _too_many(claim: NodeClaim, nodes: Iterable[Node], policies: Sequence[RepairCondition]) -> str:
     """Return why so many nodes are broken that none is replaced, as a sentence; nothing when it is few."""
     pool = pool_of(claim)
     beside = [node for node in nodes if not pool or pool_of(node) == pool]
-    broken = sum(1 for node in beside if ailment(node, policies) is not None)
+    broken = sum(1 for node in beside if find_unhealthy_condition(node, policies) is not None)
     if broken <= -(-len(beside) * _SHARE // 100):
         return ""
     whose = f"NodePool {pool}" if pool else "the cluster"
@@ -110,8 +116,8 @@ def _too_many(claim: NodeClaim, nodes: Iterable[Node], policies: Sequence[Policy
 def _hurry(claim: NodeClaim, now: datetime) -> tuple[Effect, ...]:
     """Return the write that lets a node end at once, unless its time is up already."""
     try:
-        by = deadline(claim)
-    except BadDeadline:  # what is written now is one
+        by = termination_time(claim)
+    except InvalidTerminationTime:  # what is written now is one
         by = None
     if by is not None and by <= now:
         return ()
@@ -121,8 +127,8 @@ def _hurry(claim: NodeClaim, now: datetime) -> tuple[Effect, ...]:
 
 def _counted(claim: NodeClaim, kind: str) -> Count:
     labels = {
-        "condition": snake(kind),
-        **by_pool(claim),
+        "condition": snake_case(kind),
+        **nodepool_labels(claim),
         "capacity_type": claim.metadata.labels.get(CAPACITY_TYPE, ""),
         "image_id": claim.status.image_id,
     }

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from karpenter.api.dra import ResourceSlice
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.lifecycle.conditions import Board
+    from karpenter.core.lifecycle.conditions import ConditionSet
 
 
 def initialize(
-    claim: NodeClaim, nodes: Sequence[Node], board: Board, slices: Iterable[ResourceSlice] | None = None
+    claim: NodeClaim,
+    nodes: Sequence[Node],
+    board: ConditionSet,
+    slices: Iterable[ResourceSlice] | None = None,
 ) -> Progress:
     """Return how far the node of a registered claim has come; no `slices` means that devices do not count."""
     kind = conditions.INITIALIZED

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from karpenter.core.effects import Effect
 
 
-def interrupted(
+def handle_interruption(
     claim: NodeClaim, nodes: Sequence[Node], *, kind: str, drains: bool, forceful: bool, now: datetime
 ) -> tuple[Effect, ...]:
     """Return what to do about a claim whose machine is interrupted; one that leaves already is left alone."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from karpenter.core.events import insufficient_capacity, shorten
-from karpenter.core.lifecycle.conditions import LAUNCHED, amend, claim_board, delete_claim
+from karpenter.core.events import insufficient_capacity, truncate
+from karpenter.core.lifecycle.conditions import LAUNCHED, claim_conditions, delete_claim, patch_object
 from karpenter.core.model.resources import render_resources
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from karpenter.core.effects import Effect
 
 
-class Machine(Protocol):
+class LaunchedMachine(Protocol):
     """What a provider says of a machine that it has started."""
 
     @property
@@ -54,7 +54,7 @@ class Machine(Protocol):
         """What is left of that for pods."""
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchFailure(msgspec.Struct, frozen=True, kw_only=True):
     """Why a machine could not be started."""
 
     kind: Literal["sold out", "class not ready", "other"]
@@ -64,7 +64,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-def launched(claim: NodeClaim, machine: Machine, now: datetime) -> tuple[Effect, ...]:
+def launch_succeeded(claim: NodeClaim, machine: LaunchedMachine, now: datetime) -> tuple[Effect, ...]:
     """Return what to write down about a claim whose machine has started."""
     labels = {**machine.labels, **claim.metadata.labels}
     annotations = {**claim.metadata.annotations, **machine.annotations}
@@ -76,9 +76,9 @@ def launched(claim: NodeClaim, machine: Machine, now: datetime) -> tuple[Effect,
         )
         if new != old
     }
-    return amend(
+    return patch_object(
         claim,
-        claim_board(claim, now).true(LAUNCHED),
+        claim_conditions(claim, now).true(LAUNCHED),
         changes={"metadata": metadata} if metadata else None,
         status={
             "providerID": machine.provider_id,
@@ -90,16 +90,16 @@ def launched(claim: NodeClaim, machine: Machine, now: datetime) -> tuple[Effect,
     )
 
 
-def not_launched(claim: NodeClaim, failure: Failure, now: datetime) -> tuple[Effect, ...]:
+def launch_failed(claim: NodeClaim, failure: LaunchFailure, now: datetime) -> tuple[Effect, ...]:
     """Return what to do about a claim whose machine could not be started."""
     if failure.kind == "sold out":
-        because = f"nothing that satisfies it can be had: {shorten(failure.message)}"
+        because = f"nothing that satisfies it can be had: {truncate(failure.message)}"
         return (
             insufficient_capacity(claim, failure.message),
             *delete_claim(claim, "insufficient_capacity", because),
         )
     if failure.kind == "class not ready":
-        because = f"its node class is not ready: {shorten(failure.message)}"
+        because = f"its node class is not ready: {truncate(failure.message)}"
         return delete_claim(claim, "nodeclass_not_ready", because)
-    board = claim_board(claim, now).unknown(LAUNCHED, failure.reason, shorten(failure.message))
-    return amend(claim, board, because="its machine could not be started")
+    board = claim_conditions(claim, now).unknown(LAUNCHED, failure.reason, truncate(failure.message))
+    return patch_object(claim, board, because="its machine could not be started")

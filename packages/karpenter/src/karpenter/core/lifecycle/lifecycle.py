@@ -16,12 +16,12 @@ from karpenter.core.lifecycle.conditions import (
     REGISTERED,
     Progress,
     add_finalizer,
-    amend,
-    claim_board,
+    claim_conditions,
     has_finalizer,
+    patch_object,
 )
 from karpenter.core.lifecycle.initialization import initialize
-from karpenter.core.lifecycle.liveness import Patience, give_up, seconds_left
+from karpenter.core.lifecycle.liveness import LivenessTimeouts, delete_for_timeout, seconds_left
 from karpenter.core.lifecycle.registration import register
 
 if TYPE_CHECKING:
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
 
-_PATIENCE = Patience()
+_PATIENCE = LivenessTimeouts()
 
 
-def step(
+def reconcile_nodeclaim(
     claim: NodeClaim,
     nodes: Sequence[Node],
     now: datetime,
     *,
     holds: Sequence[str] = (),
     slices: Iterable[ResourceSlice] | None = None,
-    patience: Patience = _PATIENCE,
+    patience: LivenessTimeouts = _PATIENCE,
 ) -> Step:
     """
     Return what is due for a claim that is not being deleted.
@@ -52,10 +52,10 @@ def step(
     """
     if not has_finalizer(claim):
         return Step(effects=(add_finalizer(claim, "its machine must not outlive it"),))
-    board = claim_board(claim, now)
+    board = claim_conditions(claim, now)
     left = seconds_left(board, patience)
     if left is not None and left <= 0:
-        return Step(effects=give_up(claim, board))
+        return Step(effects=delete_for_timeout(claim, board))
     if board.status(LAUNCHED) == "Unknown":
         return Step(effects=(Launch(claim=claim, because="it has no machine yet"),), again=left)
     board = board.refresh(LAUNCHED)
@@ -65,5 +65,5 @@ def step(
         progress = register(claim, nodes, board, holds)
     else:
         progress = Progress(board=board.refresh(REGISTERED).refresh(INITIALIZED))
-    written = amend(claim, progress.board, status=progress.status, because="its node has come further")
+    written = patch_object(claim, progress.board, status=progress.status, because="its node has come further")
     return Step(effects=(*progress.first, *written, *progress.then), again=left)

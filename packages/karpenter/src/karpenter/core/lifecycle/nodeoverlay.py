@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from karpenter.core.lifecycle.conditions import VALIDATION_SUCCEEDED, amend, overlay_board
+from karpenter.core.lifecycle.conditions import VALIDATION_SUCCEEDED, overlay_conditions, patch_object
 from karpenter.core.scheduling.build.overlay import parse_overlays, without_conflicts
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PERIOD: Final = 6 * 60 * 60.0
 
 
-def judge(view: ClusterView, catalog: Catalog, now: datetime) -> tuple[Effect, ...]:
+def validate_overlays(view: ClusterView, catalog: Catalog, now: datetime) -> tuple[Effect, ...]:
     """Return what to write on overlays whose standing has changed."""
     return tuple(_judged(view, catalog, now))
 
@@ -36,11 +36,11 @@ def _judged(view: ClusterView, catalog: Catalog, now: datetime) -> Iterator[Effe
     }
     _, contradicted = without_conflicts(readable, pools)
     for overlay in view.overlays.values():
-        board = overlay_board(overlay, now)
+        board = overlay_conditions(overlay, now)
         if problem := unread.get(overlay.name):
             board = board.false(VALIDATION_SUCCEEDED, "RuntimeValidation", problem)
         elif problem := contradicted.get(overlay.name):
             board = board.false(VALIDATION_SUCCEEDED, "Conflict", problem)
         else:
             board = board.true(VALIDATION_SUCCEEDED)
-        yield from amend(overlay, board, because="overlays, pools or what is sold have changed")
+        yield from patch_object(overlay, board, because="overlays, pools or what is sold have changed")

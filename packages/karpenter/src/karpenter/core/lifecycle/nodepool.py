@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION, NODES
 from karpenter.api.validation.amounts import check_amounts
-from karpenter.api.validation.nodepool_validation import check_pool
+from karpenter.api.validation.nodepool_validation import validate_nodepool
 from karpenter.base.duration import DurationError
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle import conditions
-from karpenter.core.lifecycle.conditions import amend
+from karpenter.core.lifecycle.conditions import patch_object
 from karpenter.core.lifecycle.registrationhealth import is_outdated
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 from karpenter.core.model.resources import render_resources
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
     from karpenter.core.effects import Effect
-    from karpenter.core.lifecycle.conditions import Board
+    from karpenter.core.lifecycle.conditions import ConditionSet
     from karpenter.core.state.cluster import NodeClass
 
 _ALWAYS_SHOWN: Final = ("cpu", "memory", "pods", "ephemeral-storage", NODES)
 
 
-def tend(
+def nodepool_status(
     pool: NodePool,
     node_class: NodeClass | None,
     claims: Iterable[NodeClaim],
@@ -43,11 +43,13 @@ def tend(
     now: datetime,
 ) -> tuple[Effect, ...]:
     """Return what is due for a pool; `claims` are its own."""
-    board = _class_ready(_validated(conditions.pool_board(pool, now), pool, rules), pool, node_class)
+    board = _class_ready(_validated(conditions.pool_conditions(pool, now), pool, rules), pool, node_class)
     status: dict[str, Any] = {}
     if node_class is not None and is_outdated(pool, node_class):
-        kind = conditions.REGISTRATION_HEALTHY
-        board = board.unknown(kind, conditions.AWAITING, "no machine of this generation has registered yet")
+        kind = conditions.NODE_REGISTRATION_HEALTHY
+        board = board.unknown(
+            kind, conditions.AWAITING_RECONCILIATION, "no machine of this generation has registered yet"
+        )
         status["nodeClassObservedGeneration"] = node_class.generation
     hashes = _hashes(pool)
     notes = pool.metadata.annotations
@@ -56,11 +58,13 @@ def tend(
     )
     return (
         *(_rehashed(claim, hashes) for claim in claims if _is_of_older_version(claim, pool, hashes)),
-        *amend(pool, board, changes=changes, status=status, because="the pool or its node class has changed"),
+        *patch_object(
+            pool, board, changes=changes, status=status, because="the pool or its node class has changed"
+        ),
     )
 
 
-def counted(pool: NodePool, used: Mapping[str, int]) -> tuple[Effect, ...]:
+def nodepool_resources(pool: NodePool, used: Mapping[str, int]) -> tuple[Effect, ...]:
     """Return the write that tells what the machines of a pool have together; nothing if it tells that now."""
     amounts = {**dict.fromkeys(_ALWAYS_SHOWN, 0), **used}
     shown, nodes = render_resources(amounts), amounts[NODES]
@@ -77,15 +81,15 @@ def counted(pool: NodePool, used: Mapping[str, int]) -> tuple[Effect, ...]:
     )
 
 
-def _validated(board: Board, pool: NodePool, rules: LabelRules) -> Board:
-    problems = [*check_pool(pool, rules=rules), *check_amounts(pool)]
+def _validated(board: ConditionSet, pool: NodePool, rules: LabelRules) -> ConditionSet:
+    problems = [*validate_nodepool(pool, rules=rules), *check_amounts(pool)]
     if problems:
         text = "; ".join(str(problem) for problem in problems)
         return board.false(conditions.VALIDATION_SUCCEEDED, "NodePoolValidationFailed", text)
     return board.true(conditions.VALIDATION_SUCCEEDED)
 
 
-def _class_ready(board: Board, pool: NodePool, found: NodeClass | None) -> Board:
+def _class_ready(board: ConditionSet, pool: NodePool, found: NodeClass | None) -> ConditionSet:
     kind = conditions.NODE_CLASS_READY
     name = pool.spec.template.spec.node_class_ref.name
     if found is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle.conditions import render_time
-from karpenter.core.state.pod import is_daemon, is_finished, is_leaving, is_mirror
+from karpenter.core.state.pod import is_owned_by_daemonset, is_owned_by_node, is_terminal, is_terminating
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 DEDUPED: Final = timedelta(seconds=10)
 
 
-def is_pod_event(pod: Pod | None, before: Pod | None, started: datetime) -> str:
+def pod_event_node(pod: Pod | None, before: Pod | None, started: datetime) -> str:
     """Return the node on which a pod came or went, when that is what happened since we `started`."""
     last = pod or before
-    if last is None or is_daemon(last) or not last.spec.node_name:
+    if last is None or is_owned_by_daemonset(last) or not last.spec.node_name:
         return ""
     if pod is None:
         return last.spec.node_name
     if before is None:
         # The first we hear of it: it came before our start, or with what we missed of a watch.
         born = pod.metadata.creation_timestamp
-        missed = born is not None and born > started and not is_mirror(pod)
+        missed = born is not None and born > started and not is_owned_by_node(pod)
         return last.spec.node_name if missed else ""
     bound = not before.spec.node_name
-    ended = is_finished(pod) and not is_finished(before)
-    leaves = is_leaving(pod) and not is_leaving(before)
+    ended = is_terminal(pod) and not is_terminal(before)
+    leaves = is_terminating(pod) and not is_terminating(before)
     return last.spec.node_name if bound or ended or leaves else ""
 
 
-def noted(claim: NodeClaim, now: datetime) -> tuple[Effect, ...]:
+def record_pod_event(claim: NodeClaim, now: datetime) -> tuple[Effect, ...]:
     """Return the write that tells when a claim's node last saw a pod come or go."""
     last = claim.status.last_pod_event_time
     if last is not None and now - last < DEDUPED:

@@ -22,7 +22,7 @@ from karpenter.api.wire import to_plain
 from karpenter.core.effects import Amend, Count, RegistrationOutcome
 from karpenter.core.events import unregistered_taint_missing
 from karpenter.core.lifecycle import conditions
-from karpenter.core.lifecycle.conditions import Progress, by_zone, pool_of
+from karpenter.core.lifecycle.conditions import Progress, pool_of, zone_labels
 from karpenter.core.model.taints import merge, without
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.effects import Effect
-    from karpenter.core.lifecycle.conditions import Board
+    from karpenter.core.lifecycle.conditions import ConditionSet
 
 _UNREGISTERED: Final = Taint(key=UNREGISTERED, effect=NO_EXECUTE)
 
 
-def register(claim: NodeClaim, nodes: Sequence[Node], board: Board, holds: Sequence[str]) -> Progress:
+def register(claim: NodeClaim, nodes: Sequence[Node], board: ConditionSet, holds: Sequence[str]) -> Progress:
     """
     Return how far the registration of a claim's node has come.
 
@@ -59,13 +59,15 @@ def register(claim: NodeClaim, nodes: Sequence[Node], board: Board, holds: Seque
         status={"nodeName": node.name},
         first=(*warnings, *_sync(claim, node, done=True)),
         then=(
-            Count(metric="karpenter_nodes_created_total", labels=by_zone(claim)),
-            *outcome(claim, healthy=True),
+            Count(metric="karpenter_nodes_created_total", labels=zone_labels(claim)),
+            *registration_outcome(claim, healthy=True),
         ),
     )
 
 
-def outcome(claim: NodeClaim, *, healthy: bool, reason: str = "", message: str = "") -> tuple[Effect, ...]:
+def registration_outcome(
+    claim: NodeClaim, *, healthy: bool, reason: str = "", message: str = ""
+) -> tuple[Effect, ...]:
     """Return the note for a claim's pool that its machine became a node, or did not."""
     owner = next((each for each in claim.metadata.owner_references if each.kind == "NodePool"), None)
     if owner is None or not pool_of(claim):

@@ -27,27 +27,27 @@ from karpenter.core.lifecycle import conditions
 from karpenter.core.lifecycle.conditions import (
     INSTANCE_TERMINATING,
     REGISTERED,
-    amend,
-    by_capacity,
-    by_pool,
-    by_zone,
-    claim_board,
-    grace_of,
+    capacity_labels,
+    claim_conditions,
     has_finalizer,
+    nodepool_labels,
+    patch_object,
     remove_finalizer,
     render_time,
+    termination_grace_period,
+    zone_labels,
 )
 from karpenter.core.lifecycle.registration import render_taint
-from karpenter.core.lifecycle.terminator import FORCEFUL, drain, leaves_with_drain
+from karpenter.core.lifecycle.terminator import FORCEFUL, drain, is_drainable
 from karpenter.core.model.taints import same_taint
-from karpenter.core.state.volumeusage import mounted
+from karpenter.core.state.volumeusage import claimed_volumes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karpenter.api.storage import PersistentVolumeClaim
     from karpenter.core.effects import Effect
-    from karpenter.core.lifecycle.conditions import Board
+    from karpenter.core.lifecycle.conditions import ConditionSet
 
 
 SHORTEST_DRAIN: Final = timedelta(seconds=5)
@@ -58,11 +58,11 @@ ENDING: Final = 5.0
 _CLOSED: Final = Taint(key=DISRUPTED, effect=NO_SCHEDULE)
 
 
-class BadDeadline(ValueError):  # noqa: N818  says what is wrong
+class InvalidTerminationTime(ValueError):  # noqa: N818  says what is wrong
     """The time by which a node has to be gone cannot be read."""
 
 
-class Leaving(msgspec.Struct, frozen=True, kw_only=True):
+class TerminatingNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node that is being deleted, and all that its end depends on."""
 
     node: Node
@@ -77,7 +77,7 @@ class Leaving(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the node is not ready and its cloud knows no such machine any more."""
 
 
-def terminate(leaving: Leaving, now: datetime) -> Step:
+def terminate_node(leaving: TerminatingNode, now: datetime) -> Step:
     """Return what is due for a node that is being deleted."""
     node, claim = leaving.node, leaving.claim
     if not has_finalizer(node):
@@ -92,13 +92,13 @@ def terminate(leaving: Leaving, now: datetime) -> Step:
         )
     if leaving.machine_gone:
         return Step(effects=_gone(node, now))
-    by = deadline(claim)
-    closed = close(node)
+    by = termination_time(claim)
+    closed = disrupted_taint_patch(node)
     step = _drain(leaving, by, now)
     return Step(effects=(*closed, *step.effects), again=step.again)
 
 
-def deadline(claim: NodeClaim | None) -> datetime | None:
+def termination_time(claim: NodeClaim | None) -> datetime | None:
     """
     Return when a claim's node goes, pods or no pods; None when it waits for them.
 
@@ -114,15 +114,15 @@ def deadline(claim: NodeClaim | None) -> datetime | None:
             raise ValueError("it has no time zone")  # noqa: TRY301  the same answer to both
     except ValueError as error:
         assert claim is not None
-        raise BadDeadline(
+        raise InvalidTerminationTime(
             f"claim {claim.name}: annotation {TERMINATION_TIMESTAMP} is {text!r}, which is no time: {error}"
         ) from None
     return found
 
 
-def close(node: Node) -> tuple[Effect, ...]:
+def disrupted_taint_patch(node: Node) -> tuple[Effect, ...]:
     """Return the write that keeps new pods and new traffic off a node; nothing if it is closed."""
-    taints = with_closing_taint(node)
+    taints = with_disrupted_taint(node)
     changes: dict[str, Any] = {}
     if taints != node.spec.taints:
         changes["spec"] = {"taints": [render_taint(taint) for taint in taints]}
@@ -134,25 +134,25 @@ def close(node: Node) -> tuple[Effect, ...]:
     return (Amend(kind="Node", name=node.name, changes=changes, version=version, because="the node leaves"),)
 
 
-def with_closing_taint(node: Node) -> tuple[Taint, ...]:
+def with_disrupted_taint(node: Node) -> tuple[Taint, ...]:
     """Return the taints of a node that takes no more pods."""
     if any(same_taint(taint, _CLOSED) for taint in node.spec.taints):
         return node.spec.taints
     return (*(taint for taint in node.spec.taints if taint.key != DISRUPTED), _CLOSED)
 
 
-def blocking(
+def pending_volume_attachments(
     attachments: Mapping[str, VolumeAttachment],
     node: str,
     pods: tuple[Pod, ...],
     claims: Mapping[str, PersistentVolumeClaim],
 ) -> tuple[VolumeAttachment, ...]:
     """Return the attachments that have to vanish before a node's machine ends, by name."""
-    staying = [pod for pod in pods if not leaves_with_drain(pod)]
+    staying = [pod for pod in pods if not is_drainable(pod)]
     kept = {
         found.spec.volume_name
         for pod in staying
-        for key, _ in mounted(pod)
+        for key, _ in claimed_volumes(pod)
         if (found := claims.get(key)) is not None
     }
     return tuple(
@@ -164,10 +164,10 @@ def blocking(
     )
 
 
-def _drain(leaving: Leaving, by: datetime | None, now: datetime) -> Step:
+def _drain(leaving: TerminatingNode, by: datetime | None, now: datetime) -> Step:
     node, claim = leaving.node, leaving.claim
     found = drain(leaving.pods, now, by)
-    board = conditions.claim_board(claim, now) if claim is not None else None
+    board = conditions.claim_conditions(claim, now) if claim is not None else None
     if not found.is_done or not _was_closed_long_enough(board, now):
         reason = _reason(board)
         effects: tuple[Effect, ...] = tuple(
@@ -179,17 +179,17 @@ def _drain(leaving: Leaving, by: datetime | None, now: datetime) -> Step:
             effects += (failed_draining(about(node), f"{len(found.waiting)} pods have to leave: {names}"),)
         if claim is not None and board is not None and not board.status(conditions.DRAINED):
             begun = board.unknown(conditions.DRAINED, "Draining", "")
-            effects += amend(claim, begun, because="its node is being emptied")
+            effects += patch_object(claim, begun, because="its node is being emptied")
         return Step(effects=effects, again=DRAINING)
     drained: tuple[Effect, ...] = ()
     if board is not None and not board.is_true(conditions.DRAINED):
         board = board.true(conditions.DRAINED)
-        drained = (Count(metric="karpenter_nodes_drained_total", labels=by_pool(node)),)
+        drained = (Count(metric="karpenter_nodes_drained_total", labels=nodepool_labels(node)),)
     step = _detach(leaving, board, by, now)
     return Step(effects=(*step.effects, *drained), again=step.again)
 
 
-def _detach(leaving: Leaving, board: Board | None, by: datetime | None, now: datetime) -> Step:
+def _detach(leaving: TerminatingNode, board: ConditionSet | None, by: datetime | None, now: datetime) -> Step:
     node, claim = leaving.node, leaving.claim
     kind = conditions.VOLUMES_DETACHED
     overdue = by is not None and now > by
@@ -197,7 +197,7 @@ def _detach(leaving: Leaving, board: Board | None, by: datetime | None, now: dat
         waiting: tuple[Effect, ...] = (awaiting_volumes(node, [each.name for each in leaving.attachments]),)
         if claim is not None and board is not None:
             board = board.unknown(kind, "AwaitingVolumeDetachment", "")
-            waiting += amend(claim, board, because="its volumes are being let go")
+            waiting += patch_object(claim, board, because="its volumes are being let go")
         return Step(effects=waiting, again=DRAINING)
     if board is not None and leaving.attachments:
         board = board.false(kind, "TerminationGracePeriodElapsed", "")
@@ -206,16 +206,16 @@ def _detach(leaving: Leaving, board: Board | None, by: datetime | None, now: dat
     return _end(leaving, board, now)
 
 
-def _end(leaving: Leaving, board: Board | None, now: datetime) -> Step:
+def _end(leaving: TerminatingNode, board: ConditionSet | None, now: datetime) -> Step:
     node, claim = leaving.node, leaving.claim
-    written = amend(claim, board, because="its node is empty") if claim and board else ()
+    written = patch_object(claim, board, because="its node is empty") if claim and board else ()
     if written:
         # The next look, which this write causes, goes on from there.
         return Step(effects=written, again=DRAINING)
     going: tuple[Effect, ...] = ()
     if claim is not None and board is not None:
         ending = board.true(conditions.INSTANCE_TERMINATING)
-        going = amend(claim, ending, because="its machine is ending")
+        going = patch_object(claim, ending, because="its machine is ending")
     machine = Terminate(
         provider_id=node.spec.provider_id,
         going=going,
@@ -229,21 +229,21 @@ def _gone(node: Node, now: datetime) -> tuple[Effect, ...]:
     asked, born = node.metadata.deletion_timestamp or now, node.metadata.creation_timestamp or now
     return (
         remove_finalizer(node, "its machine is gone"),
-        Count(metric="karpenter_nodes_terminated_total", labels=by_zone(node)),
+        Count(metric="karpenter_nodes_terminated_total", labels=zone_labels(node)),
         Measure(
             metric="karpenter_nodes_termination_duration_seconds",
-            labels=by_pool(node),
+            labels=nodepool_labels(node),
             value=(now - asked).total_seconds(),
         ),
         Measure(
             metric="karpenter_nodes_lifetime_duration_seconds",
-            labels=by_pool(node),
+            labels=nodepool_labels(node),
             value=(now - born).total_seconds(),
         ),
     )
 
 
-def _was_closed_long_enough(board: Board | None, now: datetime) -> bool:
+def _was_closed_long_enough(board: ConditionSet | None, now: datetime) -> bool:
     """Whether pods that were on their way to the node when it was closed have had time to show themselves."""
     if board is None or board.is_true(conditions.DRAINED):
         return True
@@ -251,7 +251,7 @@ def _was_closed_long_enough(board: Board | None, now: datetime) -> bool:
     return begun is not None and now - board.since(conditions.DRAINED) >= SHORTEST_DRAIN
 
 
-def _reason(board: Board | None) -> str:
+def _reason(board: ConditionSet | None) -> str:
     found = board.get(conditions.DISRUPTION_REASON) if board is not None else None
     return found.reason if found is not None and found.status == "True" else FORCEFUL
 
@@ -259,27 +259,27 @@ def _reason(board: Board | None) -> str:
 LOOK_AGAIN: Final = 5.0
 
 
-def finalize(claim: NodeClaim, nodes: Sequence[Node], now: datetime) -> Step:
+def finalize_nodeclaim(claim: NodeClaim, nodes: Sequence[Node], now: datetime) -> Step:
     """Return what is due for a claim that is being deleted; `nodes` are those with its provider id."""
     if not has_finalizer(claim):
         return NOTHING
-    if deadline := _deadline(claim):
-        note = {"metadata": {"annotations": {TERMINATION_TIMESTAMP: deadline}}}
+    if termination_time := _deadline(claim):
+        note = {"metadata": {"annotations": {TERMINATION_TIMESTAMP: termination_time}}}
         return Step(
             effects=(
                 Amend(kind=claim.kind, name=claim.name, changes=note, because="its grace period has begun"),
-                grace_period_expiring(claim, deadline),
-                *(grace_period_expiring(node, deadline) for node in nodes),
+                grace_period_expiring(claim, termination_time),
+                *(grace_period_expiring(node, termination_time) for node in nodes),
             )
         )
-    board = claim_board(claim, now)
+    board = claim_conditions(claim, now)
     if board.is_true(REGISTERED) and nodes:
         return Step(effects=tuple(_delete(node) for node in nodes if _stays(node)), again=LOOK_AGAIN)
     if not claim.status.provider_id:
         return Step(effects=_claim_gone(claim, board, now))
     ending = Terminate(
         provider_id=claim.status.provider_id,
-        going=amend(claim, board.true(INSTANCE_TERMINATING), because="its machine is ending"),
+        going=patch_object(claim, board.true(INSTANCE_TERMINATING), because="its machine is ending"),
         gone=_claim_gone(claim, board, now),
         because=f"claim {claim.name} is being deleted",
     )
@@ -288,7 +288,7 @@ def finalize(claim: NodeClaim, nodes: Sequence[Node], now: datetime) -> Step:
 
 def _deadline(claim: NodeClaim) -> str:
     """Return by when a claim's node must be empty, if it has a grace period and nobody wrote that down."""
-    grace, asked = grace_of(claim), claim.metadata.deletion_timestamp
+    grace, asked = termination_grace_period(claim), claim.metadata.deletion_timestamp
     if grace is None or asked is None or TERMINATION_TIMESTAMP in claim.metadata.annotations:
         return ""
     return render_time(asked + grace)
@@ -304,23 +304,23 @@ def _delete(node: Node) -> DeleteObject:
     )
 
 
-def _claim_gone(claim: NodeClaim, board: Board, now: datetime) -> tuple[Effect, ...]:
+def _claim_gone(claim: NodeClaim, board: ConditionSet, now: datetime) -> tuple[Effect, ...]:
     asked = claim.metadata.deletion_timestamp or now
     effects: list[Effect] = [remove_finalizer(claim, "its machine is gone")]
     if board.is_true(INSTANCE_TERMINATING):
         effects.append(
             Measure(
                 metric="karpenter_nodeclaims_instance_termination_duration_seconds",
-                labels=by_pool(claim),
+                labels=nodepool_labels(claim),
                 value=(now - board.since(INSTANCE_TERMINATING)).total_seconds(),
             )
         )
     effects += [
         Measure(
             metric="karpenter_nodeclaims_termination_duration_seconds",
-            labels=by_pool(claim),
+            labels=nodepool_labels(claim),
             value=(now - asked).total_seconds(),
         ),
-        Count(metric="karpenter_nodeclaims_terminated_total", labels=by_capacity(claim)),
+        Count(metric="karpenter_nodeclaims_terminated_total", labels=capacity_labels(claim)),
     ]
     return tuple(effects)

@@ -19,13 +19,13 @@ import msgspec
 
 from karpenter.api.pod import Pod
 from karpenter.core.state.pod import (
-    can_be_evicted,
     is_active,
-    is_daemon,
-    is_finished,
-    is_leaving,
-    is_mirror,
-    tolerates_disruption,
+    is_evictable,
+    is_owned_by_daemonset,
+    is_owned_by_node,
+    is_terminal,
+    is_terminating,
+    tolerates_disrupted_taint,
 )
 
 if TYPE_CHECKING:
@@ -38,36 +38,36 @@ FORCEFUL: Final = "Forceful Termination"
 """Why a pod is evicted when no decision of ours is behind it."""
 
 
-class Ask(msgspec.Struct, frozen=True):
+class EvictPod(msgspec.Struct, frozen=True):
     """Ask for the pod's eviction."""
 
 
-class Wait(msgspec.Struct, frozen=True):
+class RetryEviction(msgspec.Struct, frozen=True):
     """The pod may not be evicted now; look again."""
 
 
-class Drop(msgspec.Struct, frozen=True):
+class EvictionDone(msgspec.Struct, frozen=True):
     """The pod leaves already, or has left."""
 
 
-class Force(msgspec.Struct, frozen=True):
+class DeletePod(msgspec.Struct, frozen=True):
     """Delete the pod, with so many seconds to end."""
 
     grace: int
 
 
-Way: TypeAlias = Ask | Wait | Drop | Force
+EvictionAction: TypeAlias = EvictPod | RetryEviction | EvictionDone | DeletePod
 
 
-def way_out(pod: Pod | None, uid: str, by: datetime | None, now: datetime) -> Way:
+def eviction_action(pod: Pod | None, uid: str, by: datetime | None, now: datetime) -> EvictionAction:
     """Return how a pod is to leave its node now; `by` is when its node goes, pods or no pods."""
-    if pod is None or pod.metadata.uid != uid or is_finished(pod):
-        return Drop()
+    if pod is None or pod.metadata.uid != uid or is_terminal(pod):
+        return EvictionDone()
     if by is not None and is_overdue(pod, by, now):
-        return Force(max(int((by - now).total_seconds()), 1))
+        return DeletePod(max(int((by - now).total_seconds()), 1))
     if not is_active(pod):
-        return Drop()
-    return Ask() if can_be_evicted(pod, now) else Wait()
+        return EvictionDone()
+    return EvictPod() if is_evictable(pod, now) else RetryEviction()
 
 
 def is_overdue(pod: Pod, by: datetime, now: datetime) -> bool:
@@ -75,10 +75,10 @@ def is_overdue(pod: Pod, by: datetime, now: datetime) -> bool:
     ends = pod.metadata.deletion_timestamp
     if ends is not None:
         return ends > by
-    return now > by - timedelta(seconds=grace_of(pod))
+    return now > by - timedelta(seconds=pod_grace_period(pod))
 
 
-def grace_of(pod: Pod) -> int:
+def pod_grace_period(pod: Pod) -> int:
     """Return the seconds that a pod wants for its end."""
     own = pod.spec.termination_grace_period_seconds
     return _DEFAULT_GRACE if own is None else own
@@ -107,22 +107,22 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
 
 def drain(pods: Iterable[Pod], now: datetime, by: datetime | None = None) -> Drain:
     """Return which of a node's pods are waited for and which are to leave now; `by` is when the node goes."""
-    waiting = tuple(pod for pod in pods if holds_node(pod, now))
+    waiting = tuple(pod for pod in pods if is_waiting_eviction(pod, now))
     overdue = tuple(pod for pod in waiting if by is not None and is_overdue(pod, by, now))
     rest = [pod for pod in waiting if pod not in overdue]
     first = min(map(_tier, rest), default=None)
-    asked = tuple(pod for pod in rest if _tier(pod) == first and not is_leaving(pod))
+    asked = tuple(pod for pod in rest if _tier(pod) == first and not is_terminating(pod))
     return Drain(waiting=waiting, leaving=(*overdue, *asked))
 
 
-def holds_node(pod: Pod, now: datetime) -> bool:
+def is_waiting_eviction(pod: Pod, now: datetime) -> bool:
     """Whether a node is not empty as long as this pod is on it."""
-    return leaves_with_drain(pod) and not _is_stuck(pod, now)
+    return is_drainable(pod) and not _is_stuck(pod, now)
 
 
-def leaves_with_drain(pod: Pod) -> bool:
+def is_drainable(pod: Pod) -> bool:
     """Whether emptying a node makes this pod go; others stay to the end."""
-    return not is_finished(pod) and not tolerates_disruption(pod) and not is_mirror(pod)
+    return not is_terminal(pod) and not tolerates_disrupted_taint(pod) and not is_owned_by_node(pod)
 
 
 def _is_stuck(pod: Pod, now: datetime) -> bool:
@@ -131,4 +131,4 @@ def _is_stuck(pod: Pod, now: datetime) -> bool:
 
 
 def _tier(pod: Pod) -> tuple[bool, bool]:
-    return pod.spec.priority_class_name in CRITICAL, is_daemon(pod)
+    return pod.spec.priority_class_name in CRITICAL, is_owned_by_daemonset(pod)

@@ -19,7 +19,7 @@ from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.selectors import SelectorError, parse_selector
 from karpenter.core.scheduling.encode.preferences import relaxations
 from karpenter.core.state.pod import is_active
-from karpenter.core.state.volumeusage import VolumeProblem, reach
+from karpenter.core.state.volumeusage import VolumeProblem, volume_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,7 +85,7 @@ class _Zones:
 
     def _reached(self, pod: Pod) -> frozenset[str] | None:
         try:
-            places = reach(pod, self._view)
+            places = volume_requirements(pod, self._view)
         except VolumeProblem:  # it is turned away, with a sentence
             return None
         found: frozenset[str] = frozenset()

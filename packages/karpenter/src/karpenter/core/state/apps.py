@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.api.workloads import JobSpec
 
-MOST_PODS: Final = 1_000_000
+MAX_PODS: Final = 1_000_000
 """How many pods all workloads together may be expanded to."""
 
 _BUILT_IN: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -39,7 +39,7 @@ Identity: TypeAlias = tuple[str, str, str]
 """Namespace, kind and name."""
 
 
-def expand(objects: Iterable[Resource]) -> list[Resource]:
+def expand_workloads(objects: Iterable[Resource]) -> list[Resource]:
     """
     Return the objects with every workload expanded that has no pods.
 
@@ -49,14 +49,14 @@ def expand(objects: Iterable[Resource]) -> list[Resource]:
     given = list(objects)
     there = {_identity(each) for each in given}
     owners = _owners_of_pods(given)
-    found, left = list(given), MOST_PODS
+    found, left = list(given), MAX_PODS
     for each in given:
         if isinstance(each, Workload) and not _is_made_by(each, there) and not _has_pods(each, owners):
             count = _count(each)
             if count > left:
                 raise InvalidObject(
                     subject=f"{type(each).kind}/{each.key}",
-                    problem=f"would make {count} pods: expected at most {MOST_PODS} in all",
+                    problem=f"would make {count} pods: expected at most {MAX_PODS} in all",
                 )
             left -= count
             found.extend(_made_by(each, count, there))

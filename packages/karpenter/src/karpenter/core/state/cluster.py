@@ -42,8 +42,8 @@ from karpenter.api.storage import (
     VolumeAttachment,
 )
 from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
-from karpenter.core.state.pod import is_finished, is_leaving
-from karpenter.core.state.statenode import join, remember, state_nodes
+from karpenter.core.state.pod import is_terminal, is_terminating
+from karpenter.core.state.statenode import join, set_state_nodes, state_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -143,12 +143,12 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Bound pods that have not finished, by node name."""
         found: dict[str, list[Pod]] = {}
         for pod in self.pods.values():
-            if pod.spec.node_name and not is_finished(pod):
+            if pod.spec.node_name and not is_terminal(pod):
                 found.setdefault(pod.spec.node_name, []).append(pod)
         return {name: tuple(pods) for name, pods in found.items()}
 
 
-def field_of(kind: type[Resource]) -> str:
+def view_field(kind: type[Resource]) -> str:
     """Return the field of a view that holds objects of a kind; nothing for kinds that decide nothing."""
     return _FIELDS.get(kind, "")
 
@@ -157,13 +157,13 @@ def view_of(objects: Iterable[Resource], node_classes: Iterable[NodeClass] = ())
     """Return the view of a cluster that consists of these objects; kinds that decide nothing are left out."""
     fields: dict[str, dict[str, Resource]] = {}
     for each in objects:
-        if field := field_of(type(each)):
+        if field := view_field(type(each)):
             fields.setdefault(field, {})[each.key] = each
     classes = {(each.group, each.kind, each.name): each for each in node_classes}
     return ClusterView(node_classes=classes, **fields)  # type: ignore[arg-type]
 
 
-def machinery(view: ClusterView) -> tuple[object, ...]:
+def nodes_and_pools(view: ClusterView) -> tuple[object, ...]:
     """
     Return what a view knows of machines and pools, to be compared with what another knows.
 
@@ -172,7 +172,7 @@ def machinery(view: ClusterView) -> tuple[object, ...]:
     return view.nodes, view.claims, view.pools, view.marked
 
 
-class Fleet:
+class StateNodeIndex:
     """Every machine, as far as it is known from its node, its claim and its pods."""
 
     def __init__(self) -> None:
@@ -308,7 +308,7 @@ class Fleet:
 
 
 def _counts(pod: Pod) -> bool:
-    return bool(pod.spec.node_name) and not is_finished(pod)
+    return bool(pod.spec.node_name) and not is_terminal(pod)
 
 
 def _add(index: dict[str, _Names], value: str, name: str) -> None:
@@ -324,24 +324,24 @@ def _drop(index: dict[str, _Names], value: str, name: str) -> None:
             del index[value]
 
 
-class Put(msgspec.Struct, frozen=True):
+class ObjectUpdated(msgspec.Struct, frozen=True):
     """An object is there, as it is now."""
 
     object: Resource | NodeClass
 
 
-class Gone(msgspec.Struct, frozen=True):
+class ObjectDeleted(msgspec.Struct, frozen=True):
     """An object is there no longer; this is what was known of it last."""
 
     object: Resource | NodeClass
 
 
-Event: TypeAlias = Put | Gone
-Listener: TypeAlias = "Callable[[Event, Resource | NodeClass | None], None]"
+StateEvent: TypeAlias = ObjectUpdated | ObjectDeleted
+StateListener: TypeAlias = "Callable[[StateEvent, Resource | NodeClass | None], None]"
 """Told of an event, and of what was known before it, after it was taken in."""
 
 
-class Store:
+class ClusterState:
     """What is known of the cluster."""
 
     def __init__(self, *, serves: Iterable[tuple[str, str]]) -> None:
@@ -355,13 +355,13 @@ class Store:
         self._objects: dict[str, dict[Any, Any]] = {}
         self._copies: dict[str, Mapping[Any, Any]] = {}
         self._changed: set[str] = set()
-        self._fleet = Fleet()
+        self._fleet = StateNodeIndex()
         self._marked: frozenset[str] = frozenset()
         self._promised: dict[str, datetime] = {}
         self._seen_at: dict[str, datetime] = {}
         self._unlaunched: set[str] = set()
         self._view: ClusterView | None = None
-        self._listeners: list[Listener] = []
+        self._listeners: list[StateListener] = []
         self.complete = False
         """Whether everything that the API server has was taken in at least once."""
 
@@ -370,14 +370,14 @@ class Store:
 
     # What changes
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: StateEvent) -> None:
         """Take in one event."""
-        if isinstance(event, Put) and self._is_ours(event.object):
+        if isinstance(event, ObjectUpdated) and self._is_ours(event.object):
             self._put(event.object)
         else:
             self._remove(event.object)
 
-    def subscribe(self, listener: Listener) -> None:
+    def subscribe(self, listener: StateListener) -> None:
         """Tell `listener` of every event from now on, once it was taken in."""
         self._listeners.append(listener)
 
@@ -407,7 +407,7 @@ class Store:
             self._changed.clear()
             view = ClusterView(marked=self._marked, **self._copies)
             view.__dict__["pods_by_node"] = self._fleet.pods_by_node(self._marked)
-            remember(view, self._fleet.nodes())
+            set_state_nodes(view, self._fleet.nodes())
             self._view = view
         return self._view
 
@@ -488,7 +488,7 @@ class Store:
         before = held.get(key)
         held[key] = item
         self._note(field, item, before)
-        self._tell(Put(item), before)
+        self._tell(ObjectUpdated(item), before)
 
     def _remove(self, item: Resource | NodeClass) -> None:
         field, key = _place(item)
@@ -496,7 +496,7 @@ class Store:
         if before is None:
             return
         self._note(field, None, before)
-        self._tell(Gone(before), before)
+        self._tell(ObjectDeleted(before), before)
 
     def _note(self, field: str, item: Any, before: Any) -> None:
         """Keep what is derived from the objects up to date with one change."""
@@ -518,7 +518,7 @@ class Store:
         last = pod or before
         assert last is not None
         bound = pod is not None and bool(pod.spec.node_name)
-        if pod is None or bound or is_finished(pod):
+        if pod is None or bound or is_terminal(pod):
             self._seen_at.pop(last.key, None)
         self.stamp += pod is None or (bound and _stay(pod) != _stay(before))
 
@@ -540,7 +540,7 @@ class Store:
             self._view = None
             self.stamp += 1
 
-    def _tell(self, event: Event, before: Resource | NodeClass | None) -> None:
+    def _tell(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
         for listener in self._listeners:
             listener(event, before)
 
@@ -548,7 +548,7 @@ class Store:
 def _place(item: Resource | NodeClass) -> tuple[str, Any]:
     if isinstance(item, NodeClass):
         return _CLASSES, (item.group, item.kind, item.name)
-    return field_of(type(item)), item.key
+    return view_field(type(item)), item.key
 
 
 def _wish(item: NodePool | NodeOverlay | None) -> tuple[int, bool]:
@@ -577,7 +577,7 @@ def _stay(pod: Pod | None) -> tuple[object, ...]:
     """Return what of a pod decides whether its node may go, and what that costs."""
     if pod is None or not pod.spec.node_name:
         return ()
-    return is_finished(pod), is_leaving(pod), pod.metadata.annotations.get(DO_NOT_DISRUPT)
+    return is_terminal(pod), is_terminating(pod), pod.metadata.annotations.get(DO_NOT_DISRUPT)
 
 
 def _standing(claim: NodeClaim | None) -> tuple[bool, ...]:

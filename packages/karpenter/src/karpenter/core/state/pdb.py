@@ -15,7 +15,7 @@ import msgspec
 
 from karpenter.api.cluster import PodDisruptionBudget, PodDisruptionBudgetStatus
 from karpenter.core.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, parse_selector
-from karpenter.core.state.pod import can_be_evicted, is_active, is_ready
+from karpenter.core.state.pod import is_active, is_evictable, is_ready
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ _ALWAYS_ALLOW: Final = "AlwaysAllow"
 _UNWRITTEN: Final = PodDisruptionBudgetStatus()
 
 
-class Guard(msgspec.Struct, frozen=True):
+class PdbItem(msgspec.Struct, frozen=True):
     """One budget, ready to be asked."""
 
     budget: PodDisruptionBudget
@@ -54,26 +54,26 @@ class Guard(msgspec.Struct, frozen=True):
         return self.allowed <= 0
 
 
-class Guards:
+class PdbLimits:
     """Every budget of a cluster."""
 
     def __init__(self, view: ClusterView) -> None:
-        self._by_namespace: dict[str, list[Guard]] = {}
+        self._by_namespace: dict[str, list[PdbItem]] = {}
         unwritten = [each for each in view.disruption_budgets.values() if each.status == _UNWRITTEN]
         pods = _by_namespace(view.pods.values(), {each.namespace for each in unwritten})
         for budget in view.disruption_budgets.values():
             selector = _selector(budget)
-            guard = Guard(budget, selector, _allowed(budget, selector, pods.get(budget.namespace, ())))
+            guard = PdbItem(budget, selector, _allowed(budget, selector, pods.get(budget.namespace, ())))
             self._by_namespace.setdefault(budget.namespace, []).append(guard)
 
-    def of(self, pod: Pod) -> list[Guard]:
+    def of(self, pod: Pod) -> list[PdbItem]:
         """Return the budgets that cover a pod."""
         return [g for g in self._by_namespace.get(pod.metadata.namespace, ()) if g.covers(pod)]
 
     def obstacle(self, pod: Pod, now: datetime) -> str:
         """Return which budget keeps a pod from being evicted now, as a sentence; nothing when none does."""
         guards = self.of(pod)
-        if not guards or not can_be_evicted(pod, now):
+        if not guards or not is_evictable(pod, now):
             return ""
         if len(guards) > 1:
             names = ", ".join(sorted(g.budget.name for g in guards))
@@ -85,7 +85,7 @@ class Guards:
     def holds_for_good(self, pod: Pod, now: datetime) -> bool:
         """Whether no amount of waiting will let this pod be evicted."""
         guards = self.of(pod)
-        if not guards or not can_be_evicted(pod, now):
+        if not guards or not is_evictable(pod, now):
             return False
         return len(guards) > 1 or guards[0].blocks_for_good
 

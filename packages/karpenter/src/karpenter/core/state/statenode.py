@@ -21,7 +21,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
 from karpenter.core.model.resources import merge, parse_resources, pod_requests, subtract
 from karpenter.core.model.taints import is_ephemeral, without
-from karpenter.core.state.pod import is_daemon
+from karpenter.core.state.pod import is_owned_by_daemonset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -143,7 +143,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def daemon_requests(self) -> Mapping[str, int]:
         """What the daemons that are here already use."""
-        return merge(pod_requests(pod) for pod in self.pods if is_daemon(pod))
+        return merge(pod_requests(pod) for pod in self.pods if is_owned_by_daemonset(pod))
 
     def _is_labelled(self, key: str) -> bool:
         return self.node is not None and self.node.metadata.labels.get(key) == "true"
@@ -176,7 +176,7 @@ def state_nodes(view: ClusterView) -> tuple[StateNode, ...]:
     return known
 
 
-def remember(view: ClusterView, nodes: tuple[StateNode, ...]) -> None:
+def set_state_nodes(view: ClusterView, nodes: tuple[StateNode, ...]) -> None:
     """Let a view know its nodes, joined beforehand by whoever keeps the state, in order of their names."""
     view.__dict__[_KNOWN] = nodes
 

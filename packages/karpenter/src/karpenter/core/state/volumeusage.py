@@ -40,7 +40,7 @@ class VolumeProblem(Exception):  # noqa: N818  it is a finding about the pod, no
     """Why a pod's volumes keep it from running anywhere; the text is one sentence."""
 
 
-def mounted(pod: Pod) -> Iterator[tuple[str, Volume]]:
+def claimed_volumes(pod: Pod) -> Iterator[tuple[str, Volume]]:
     """Yield the volumes of a pod that are claims, each with its claim's key."""
     namespace = pod.metadata.namespace
     for volume in pod.spec.volumes:
@@ -50,7 +50,7 @@ def mounted(pod: Pod) -> Iterator[tuple[str, Volume]]:
             yield f"{namespace}/{pod.name}-{volume.name}", volume
 
 
-def reach(pod: Pod, view: ClusterView) -> tuple[Requirements, ...]:
+def volume_requirements(pod: Pod, view: ClusterView) -> tuple[Requirements, ...]:
     """
     Return the places from which all volumes of a pod can be reached; nothing means anywhere.
 
@@ -58,7 +58,7 @@ def reach(pod: Pod, view: ClusterView) -> tuple[Requirements, ...]:
         VolumeProblem: when the pod would wait in vain.
     """
     found: tuple[Requirements, ...] = ()
-    for key, volume in mounted(pod):
+    for key, volume in claimed_volumes(pod):
         claim, spec = _claim(key, volume, view)
         places = _places(key, claim, spec, view)
         if places:
@@ -70,10 +70,10 @@ def reach(pod: Pod, view: ClusterView) -> tuple[Requirements, ...]:
     return found
 
 
-def attached(pod: Pod, view: ClusterView) -> dict[str, frozenset[str]]:
+def volumes_by_driver(pod: Pod, view: ClusterView) -> dict[str, frozenset[str]]:
     """Return the claims a pod mounts by the CSI driver that attaches them; unknown ones are left out."""
     found: dict[str, frozenset[str]] = {}
-    for key, volume in mounted(pod):
+    for key, volume in claimed_volumes(pod):
         try:
             claim, spec = _claim(key, volume, view)
         except VolumeProblem:

@@ -15,14 +15,14 @@ from prometheus_client.exposition import generate_latest
 from karpenter import __version__
 from karpenter.base.clock import Clock
 from karpenter.telemetry.metrics.store import (
-    Age,
-    Counter,
-    Declared,
-    Gauge,
-    Histogram,
+    AgeMetric,
+    CounterMetric,
+    MetricSpec,
+    GaugeMetric,
+    HistogramMetric,
     Instrument,
     ProviderLabels,
-    Summary,
+    SummaryMetric,
     render,
 )
 from karpenter.telemetry.metrics.table import METRICS, runtime
@@ -51,7 +51,7 @@ class Metrics:
         *,
         clock: Clock,
         labels: ProviderLabels | None = None,
-        also: Iterable[Declared[Instrument]] = (),
+        also: Iterable[MetricSpec[Instrument]] = (),
         process: bool = False,
     ) -> None:
         """
@@ -61,7 +61,7 @@ class Metrics:
         """
         self.labels = labels or ProviderLabels()
         self._clock = clock
-        self._made: dict[str, tuple[Declared[Instrument], Instrument]] = {}
+        self._made: dict[str, tuple[MetricSpec[Instrument], Instrument]] = {}
         for declared in (*METRICS, *also):
             self._declare(declared)
         self._refreshers: list[Callable[[], Iterable[None] | None]] = []
@@ -77,7 +77,7 @@ class Metrics:
             commit="",
         )
 
-    def __getitem__(self, declared: Declared[I_co]) -> I_co:
+    def __getitem__(self, declared: MetricSpec[I_co]) -> I_co:
         """
         Return the instrument of a metric.
 
@@ -119,7 +119,7 @@ class Metrics:
         for refresh in self._refreshers:
             yield from refresh() or ()
 
-    def _declare(self, declared: Declared[Instrument]) -> None:
+    def _declare(self, declared: MetricSpec[Instrument]) -> None:
         if declared.name in self._made:
             raise ValueError(f"metric {declared.name} is declared twice")
         instrument = self._make(declared)
@@ -127,15 +127,15 @@ class Metrics:
             instrument.seed(values)
         self._made[declared.name] = (declared, instrument)
 
-    def _make(self, declared: Declared[Instrument]) -> Instrument:
+    def _make(self, declared: MetricSpec[Instrument]) -> Instrument:
         labels = self.labels.expand(declared.labels)
-        if issubclass(declared.instrument, Histogram):
-            return Histogram(declared.name, labels, buckets=declared.buckets)
-        if issubclass(declared.instrument, Summary):
+        if issubclass(declared.instrument, HistogramMetric):
+            return HistogramMetric(declared.name, labels, buckets=declared.buckets)
+        if issubclass(declared.instrument, SummaryMetric):
             monotonic = self._clock.monotonic
-            return Summary(declared.name, labels, quantiles=declared.quantiles, monotonic=monotonic)
-        if issubclass(declared.instrument, Age):
-            return Age(declared.name, labels, now=lambda: self._clock.now().timestamp())
-        if issubclass(declared.instrument, Counter):
-            return Counter(declared.name, labels)
-        return Gauge(declared.name, labels)
+            return SummaryMetric(declared.name, labels, quantiles=declared.quantiles, monotonic=monotonic)
+        if issubclass(declared.instrument, AgeMetric):
+            return AgeMetric(declared.name, labels, now=lambda: self._clock.now().timestamp())
+        if issubclass(declared.instrument, CounterMetric):
+            return CounterMetric(declared.name, labels)
+        return GaugeMetric(declared.name, labels)

@@ -91,7 +91,7 @@ class Instrument(ABC):
             raise WrongLabels(self.name, self.labels, given) from None
 
 
-class Counter(Instrument):
+class CounterMetric(Instrument):
     """Counts up."""
 
     def __init__(self, name: str, labels: tuple[str, ...]) -> None:
@@ -119,7 +119,7 @@ class Counter(Instrument):
             yield Sample("", values, value)
 
 
-class Gauge(Instrument):
+class GaugeMetric(Instrument):
     """Shows how things stand."""
 
     def __init__(self, name: str, labels: tuple[str, ...]) -> None:
@@ -168,7 +168,7 @@ class Gauge(Instrument):
             yield Sample("", values, value)
 
 
-class Age(Gauge):
+class AgeMetric(GaugeMetric):
     """Shows for how long things have been so: is told moments, and shows the seconds since then."""
 
     def __init__(self, name: str, labels: tuple[str, ...], *, now: Callable[[], float]) -> None:
@@ -182,7 +182,7 @@ class Age(Gauge):
             yield Sample("", values, now - moment)
 
 
-class Histogram(Instrument):
+class HistogramMetric(Instrument):
     """Counts observations in buckets."""
 
     last_label = "le"
@@ -234,7 +234,7 @@ class _Window:
         self.total = 0.0
 
 
-class Summary(Instrument):
+class SummaryMetric(Instrument):
     """
     Shows quantiles over the last minutes.
 
@@ -318,11 +318,17 @@ NODE_CLASSES: Final = "<node class labels>"
 """Stands for one label per kind of node class that the provider supports."""
 
 KINDS: Final[Mapping[type[Instrument], str]] = MappingProxyType(
-    {Counter: "counter", Gauge: "gauge", Age: "gauge", Histogram: "histogram", Summary: "summary"}
+    {
+        CounterMetric: "counter",
+        GaugeMetric: "gauge",
+        AgeMetric: "gauge",
+        HistogramMetric: "histogram",
+        SummaryMetric: "summary",
+    }
 )
 
 
-class Declared(msgspec.Struct, Generic[I_co], frozen=True, kw_only=True):
+class MetricSpec(msgspec.Struct, Generic[I_co], frozen=True, kw_only=True):
     """One metric."""
 
     name: str
@@ -386,29 +392,31 @@ def full_label(key: str) -> str:
 
 def counter(
     name: str, meaning: str, *labels: str, seeds: tuple[tuple[str, ...], ...] = ()
-) -> Declared[Counter]:
+) -> MetricSpec[CounterMetric]:
     """Declare something that is only ever counted up."""
-    return Declared(name=name, instrument=Counter, help=meaning, labels=labels, seeds=seeds)
+    return MetricSpec(name=name, instrument=CounterMetric, help=meaning, labels=labels, seeds=seeds)
 
 
-def gauge(name: str, meaning: str, *labels: str) -> Declared[Gauge]:
+def gauge(name: str, meaning: str, *labels: str) -> MetricSpec[GaugeMetric]:
     """Declare something that goes up and down."""
-    return Declared(name=name, instrument=Gauge, help=meaning, labels=labels)
+    return MetricSpec(name=name, instrument=GaugeMetric, help=meaning, labels=labels)
 
 
-def age(name: str, meaning: str, *labels: str) -> Declared[Age]:
+def age(name: str, meaning: str, *labels: str) -> MetricSpec[AgeMetric]:
     """Declare for how long something has been so."""
-    return Declared(name=name, instrument=Age, help=meaning, labels=labels)
+    return MetricSpec(name=name, instrument=AgeMetric, help=meaning, labels=labels)
 
 
-def histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...]) -> Declared[Histogram]:
+def histogram(
+    name: str, meaning: str, *labels: str, buckets: tuple[float, ...]
+) -> MetricSpec[HistogramMetric]:
     """Declare something whose values are counted in buckets."""
-    return Declared(name=name, instrument=Histogram, help=meaning, labels=labels, buckets=buckets)
+    return MetricSpec(name=name, instrument=HistogramMetric, help=meaning, labels=labels, buckets=buckets)
 
 
-def summary(name: str, meaning: str, *labels: str) -> Declared[Summary]:
+def summary(name: str, meaning: str, *labels: str) -> MetricSpec[SummaryMetric]:
     """Declare something whose quantiles over the last minutes are shown."""
-    return Declared(name=name, instrument=Summary, help=meaning, labels=labels, quantiles=QUANTILES)
+    return MetricSpec(name=name, instrument=SummaryMetric, help=meaning, labels=labels, quantiles=QUANTILES)
 
 
 def doubling(first: float, count: int) -> tuple[float, ...]:
@@ -453,7 +461,7 @@ _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 _SPECIAL = frozenset('\\"\n')
 
 
-def render(declared: Declared[Instrument], instrument: Instrument) -> Iterator[str]:
+def render(declared: MetricSpec[Instrument], instrument: Instrument) -> Iterator[str]:
     """Yield the text of one metric, in pieces; nothing when it has no series."""
     lines = _lines(declared.name, instrument)
     first = next(lines, None)

@@ -19,7 +19,7 @@ import numpy as np
 from karpenter.core.scheduling.pack.one_by_one import OneByOne
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 

@@ -5,7 +5,7 @@ The names, types and labels are those that dashboards and alerts of Karpenter al
 included. What they mean is said in our words.
 """
 
-from karpenter.telemetry.metrics.store import Declared, Instrument
+from karpenter.telemetry.metrics.store import MetricSpec, Instrument
 from karpenter.telemetry.metrics.table import (
     claims,
     conditions,
@@ -18,7 +18,7 @@ from karpenter.telemetry.metrics.table import (
     scheduler,
 )
 
-GROUPS: tuple[tuple[str, tuple[Declared[Instrument], ...]], ...] = (
+GROUPS: tuple[tuple[str, tuple[MetricSpec[Instrument], ...]], ...] = (
     ("Claims", claims.METRICS),
     ("Nodes", nodes.METRICS),
     ("Node pools", nodepools.METRICS),
@@ -31,4 +31,4 @@ GROUPS: tuple[tuple[str, tuple[Declared[Instrument], ...]], ...] = (
 )
 """Metrics by what they are about, in the order in which they are documented."""
 
-METRICS: tuple[Declared[Instrument], ...] = tuple(each for _, group in GROUPS for each in group)
+METRICS: tuple[MetricSpec[Instrument], ...] = tuple(each for _, group in GROUPS for each in group)

@@ -11,11 +11,11 @@ import msgspec
 from karpenter.telemetry.metrics.store import (
     NODE_CLASSES,
     TRANSITIONS,
-    Age,
-    Counter,
-    Declared,
-    Gauge,
-    Histogram,
+    AgeMetric,
+    CounterMetric,
+    MetricSpec,
+    GaugeMetric,
+    HistogramMetric,
     Instrument,
     age,
     counter,
@@ -30,15 +30,15 @@ _INITIALIZED: Final = "karpenter_sh_initialized"
 class ConditionMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """What is told about the conditions and the deletion of one kind's objects."""
 
-    count: Declared[Gauge]
-    current_status: Declared[Age]
-    transition: Declared[Histogram]
-    transitions: Declared[Counter]
-    termination_current_time: Declared[Age]
-    termination_duration: Declared[Histogram]
+    count: MetricSpec[GaugeMetric]
+    current_status: MetricSpec[AgeMetric]
+    transition: MetricSpec[HistogramMetric]
+    transitions: MetricSpec[CounterMetric]
+    termination_current_time: MetricSpec[AgeMetric]
+    termination_duration: MetricSpec[HistogramMetric]
 
     @property
-    def all(self) -> tuple[Declared[Instrument], ...]:
+    def all(self) -> tuple[MetricSpec[Instrument], ...]:
         """The six of them."""
         return (
             self.count,
