@@ -1,7 +1,5 @@
 """
-The rest of the cluster that we read or write: namespaces, services, leases and events.
-
-What ranks and protects pods: priority classes and disruption budgets.
+Kinds of several Kubernetes groups: namespaces, services, leases, events, disruption budgets, priority classes.
 """
 
 from typing import ClassVar
@@ -13,7 +11,7 @@ from karpenter.api.wire import IntOrString, Wire
 
 
 class Namespace(Resource, frozen=True, kw_only=True):
-    """A room of the cluster; its labels matter to pod affinity."""
+    """A namespace; pod affinity selects namespaces by their labels."""
 
     api_version: ClassVar[str] = "v1"
     kind: ClassVar[str] = "Namespace"
@@ -81,7 +79,7 @@ class EventSeries(Wire, frozen=True, kw_only=True):
 
 
 class Event(Resource, frozen=True, kw_only=True):
-    """Something that happened to an object, told to whoever looks at it."""
+    """A Kubernetes Event: something that happened to an object."""
 
     api_version: ClassVar[str] = "v1"
     kind: ClassVar[str] = "Event"
@@ -129,7 +127,7 @@ class PodDisruptionBudgetStatus(Wire, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudget(Resource, frozen=True, kw_only=True):
-    """A promise not to evict too many pods at once."""
+    """A limit on how many pods may be evicted at once."""
 
     api_version: ClassVar[str] = "policy/v1"
     kind: ClassVar[str] = "PodDisruptionBudget"

@@ -1,9 +1,9 @@
 """
-How a field says what is allowed in it, beside the field itself.
+Constraints on fields, written in the annotation of the field.
 
 ``Annotated[int, constraint(minimum=1, maximum=100)]`` puts the bounds into the generated
-definition; decoding does not look at them, since an API server has done so before us. The
-keywords are those of OpenAPI; the few names of our own are arguments.
+CustomResourceDefinition. Decoding ignores them, because the API server has checked them before.
+The keywords are those of OpenAPI; the few names of our own are arguments of :func:`constraint`.
 """
 
 from collections.abc import Mapping

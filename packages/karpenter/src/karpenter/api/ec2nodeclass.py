@@ -1,19 +1,14 @@
 """
-EC2NodeClass: how nodes on EC2 are made.
+EC2NodeClass: how instances on EC2 are configured.
 
-It says what machines are launched into (subnets, security groups, reservations), what they start from
-(images, user data), what they may do (role), and what they are made of (disks, interfaces). The parts are
-in :mod:`.ec2`; what its kubelet settings mean is known to the provider only.
+It selects subnets, security groups, AMIs, capacity reservations and a placement group, and states user data, the
+IAM role, block devices, network interfaces and metadata options. Only the AWS provider reads its kubelet settings.
 
-How the machines of an EC2NodeClass are made: disks, network interfaces, metadata and processors.
+A list of selector terms selects what any of its terms selects. Within a term every field must match. A tag whose
+value is ``*`` only has to exist. See https://karpenter.sh/docs/concepts/nodeclasses/
 
-How a node class selects what is already there in AWS: subnets, security groups, images, reservations.
-
-A list of terms selects what any of them selects. Within a term everything that is said must hold. A tag
-whose value is ``*`` only has to exist.
-
-For subnets, security groups and reservations a term that mixes an id with something else is refused only
-when every term does, since manifests exist that rely on it; the id then wins.
+For subnets, security groups and reservations a term that mixes an id with other fields is refused only when every
+term does, because existing manifests rely on it; the id then wins.
 """
 
 from typing import Annotated, Any, ClassVar
@@ -213,7 +208,7 @@ _SWITCH = (ENABLED, DISABLED)
 
 
 class BlockDevice(Wire, frozen=True, kw_only=True):
-    """A disk on the network."""
+    """An EBS volume."""
 
     delete_on_termination: bool | None = None
     """Whether the disk goes when its machine does."""
@@ -285,7 +280,7 @@ class NetworkInterface(Wire, frozen=True, kw_only=True):
     """The network card that the interface is on."""
 
     device_index: Annotated[int, constraint(format="int32", minimum=0)]
-    """The place of the interface among those of its card."""
+    """The index of the interface on its card."""
 
     interface_type: Annotated[str, constraint(enum=[INTERFACE, EFA_ONLY])]
     """An ordinary interface, or one that only speaks EFA and has no address."""
@@ -450,9 +445,9 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
 
     user_data: str = ""
     """
-    What machines are told when they start, beside what they have to be told.
+    User data of the instances, merged with the bootstrap user data.
 
-    How the two are merged depends on the family.
+    How the two are merged depends on the AMI family.
     """
 
     role: Annotated[str, constraint(min_length=1)] = ""
@@ -475,7 +470,7 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     """The disks of machines. Absent means those that suit the family."""
 
     instance_store_policy: Annotated[str, constraint(enum=[RAID0])] = ""
-    """What becomes of local disks. RAID0 makes one of them, for pods, images and logs."""
+    """What happens to local instance store disks. RAID0 combines them for pods, images and logs."""
 
     network_interfaces: Annotated[
         tuple[NetworkInterface, ...], constraint(max_items=150, rules=INTERFACE_RULES)
@@ -483,7 +478,7 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     """The network interfaces that machines start with. Absent means one, or those that EFA needs."""
 
     detailed_monitoring: bool | None = None
-    """Whether metrics of machines come every minute rather than every five."""
+    """Whether CloudWatch gets metrics of instances every minute rather than every five."""
 
     metadata_options: Annotated[MetadataOptions, constraint(default=METADATA_DEFAULT)] = MetadataOptions()
     """How the instance metadata service of machines answers."""

@@ -1,14 +1,11 @@
 """
-Label, annotation and taint keys that mean something to us, and which labels a user may set.
+Keys of labels, annotations, taints and finalizers, and which labels a user may set.
 
-The sets here are those of the core. A cloud provider adds its own well-known labels, restricted
-domains and renamed keys by making a :class:`LabelRules` of its own; nothing here is ever changed
-in place.
+The sets here are those of the core. A cloud provider adds its own well-known labels, restricted domains and
+normalized labels with a :class:`LabelRules` of its own; the sets are never changed in place.
 
-Domains of label keys that belong to us or to a cloud provider, and the labels users may name in them.
-
-A pool may ask for ``karpenter.k8s.aws/instance-cpu`` but not make up labels in that domain, since a
-typing error there would silently match nothing. The definitions state this as rules; runtime
+A NodePool may require ``karpenter.k8s.aws/instance-cpu`` but may not invent labels in that domain, because a
+typing error there would silently match nothing. The CustomResourceDefinitions state this as CEL rules; runtime
 validation reads the same table.
 """
 
@@ -67,7 +64,7 @@ BUFFER_NAME = "karpenter.sh/capacity-buffer-name"
 BUFFER_NAMESPACE = "karpenter.sh/capacity-buffer-namespace"
 POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 DELETION_COST_SET = "karpenter.sh/deletion-cost-set"
-"""The deletion cost that we have set: another one is somebody else's."""
+"""The deletion cost that Karpenter has set. A pod whose cost differs from it was given its cost by a user."""
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
@@ -247,7 +244,7 @@ ALL_LABEL_RULES = LabelRules(
 
 
 def well_known_to(groups: Iterable[str]) -> frozenset[str]:
-    """Return the labels that nodes of some providers have, who are known by the groups of their classes."""
+    """Return the well-known labels of the providers whose node classes are in one of `groups`."""
     wanted = {GROUP, *groups}
     return WELL_KNOWN_LABELS.union(*(each.known for each in DOMAINS if each.name in wanted))
 

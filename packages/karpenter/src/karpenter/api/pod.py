@@ -1,15 +1,8 @@
 """
-Pods and pod templates: everything about a pod that decides where it can run and when it may move.
+Pods and pod templates: the fields that decide where a pod can run and when it may be evicted.
 
-Affinity, tolerations and spread are in :mod:`.placement`; containers and volumes are here.
-
-Where a pod may run: node affinity, affinity to other pods, tolerations and topology spread.
-
-Shapes only. What they mean together is decided by the scheduler in ``core``.
-
-The volumes of a pod that tie it to a place: claims, and claims made for the pod alone.
-
-Every other kind of volume (secrets, empty directories and so on) is known by its name only.
+Volumes are decoded as far as they restrict where a pod can run: persistent volume claims and ephemeral volumes.
+Of every other volume only the name is kept. These are shapes only; ``core.scheduling`` decides what they mean.
 """
 
 from typing import ClassVar
@@ -21,7 +14,7 @@ from karpenter.api.wire import ResourceList, Wire, always
 
 
 class VolumeResources(Wire, frozen=True, kw_only=True):
-    """How much room a claim asks for."""
+    """How much storage a claim requests."""
 
     requests: ResourceList = field(default_factory=dict)
     limits: ResourceList = field(default_factory=dict)
@@ -89,14 +82,14 @@ class NodeSelector(Wire, frozen=True, kw_only=True):
 
 
 class PreferredSchedulingTerm(Wire, frozen=True, kw_only=True):
-    """A term that would be nice to hold, and how nice."""
+    """A preferred term, and its weight."""
 
     weight: int
     preference: NodeSelectorTerm
 
 
 class NodeAffinity(Wire, frozen=True, kw_only=True):
-    """Which nodes a pod needs, and which it would rather have."""
+    """Which nodes a pod requires, and which it prefers."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
@@ -114,21 +107,21 @@ class PodAffinityTerm(Wire, frozen=True, kw_only=True):
 
 
 class WeightedPodAffinityTerm(Wire, frozen=True, kw_only=True):
-    """A pod affinity term that would be nice to hold, and how nice."""
+    """A preferred pod affinity term, and its weight."""
 
     weight: int
     pod_affinity_term: PodAffinityTerm
 
 
 class PodAffinity(Wire, frozen=True, kw_only=True):
-    """Which pods a pod must, or would rather, be near to (or far from, as anti-affinity)."""
+    """Pod affinity, or pod anti-affinity: required and preferred terms."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
 class Affinity(Wire, frozen=True, kw_only=True):
-    """Everything a pod says about its neighbours."""
+    """Node affinity, pod affinity and pod anti-affinity of a pod."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
@@ -136,7 +129,7 @@ class Affinity(Wire, frozen=True, kw_only=True):
 
 
 class Toleration(Wire, frozen=True, kw_only=True):
-    """A taint the pod does not mind; an empty key or effect stands for any."""
+    """A taint that the pod tolerates; an empty key or effect matches any."""
 
     key: str = ""
     operator: str = ""
@@ -192,7 +185,7 @@ class ContainerPort(Wire, frozen=True, kw_only=True):
 
 
 class Container(Wire, frozen=True, kw_only=True):
-    """One container, as far as scheduling cares."""
+    """One container: the fields that scheduling reads."""
 
     name: str = ""
     image: str = ""

@@ -20,7 +20,7 @@ class PersistentVolumeClaimStatus(Wire, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaim(Resource, frozen=True, kw_only=True):
-    """A wish for storage."""
+    """A request for storage."""
 
     api_version: ClassVar[str] = "v1"
     kind: ClassVar[str] = "PersistentVolumeClaim"

@@ -14,7 +14,7 @@ from karpenter.chart.values import BadValue, retired_values, values_of
 from karpenter.cli.errors import Refused
 from karpenter.cli.files import read_texts
 from karpenter.cli.output import output_option_with, render
-from karpenter.cloud.aws.policy import Place, policies
+from karpenter.cloud.aws.policy import PolicyScope, policies
 
 if TYPE_CHECKING:
     from karpenter.cli.output import Output
@@ -101,7 +101,7 @@ def _print_policies(values: dict[str, Any], where: str, output: Output) -> None:
     region, slash, account = where.partition("/")
     if not region or not slash or not account.isdigit():
         raise Refused(f"{where!r} is not a region and an account", hint="such as us-west-2/111122223333")
-    place = Place(
+    place = PolicyScope(
         cluster=cluster,
         region=region,
         account=account,

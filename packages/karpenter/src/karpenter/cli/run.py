@@ -13,7 +13,7 @@ from karpenter.base.clock import SystemClock
 from karpenter.cli.errors import Refused
 from karpenter.cloud.aws.options import KNOBS
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
-from karpenter.cloud.cloudprovider import Knob
+from karpenter.cloud.cloudprovider import ProviderSetting
 from karpenter.cloud.errors import CloudError
 from karpenter.cloud.registry import BrokenProvider, UnknownProvider, provider_names
 from karpenter.kube.errors import KubeError, NotFound
@@ -21,7 +21,7 @@ from karpenter.kube.leaderelection import LeadershipLost
 from karpenter.operator.http import PortTaken
 from karpenter.operator.operator import ClassNotServed
 from karpenter.operator.options import SETTINGS, parse_settings
-from karpenter.operator.run import Which
+from karpenter.operator.run import OperatorTarget
 from karpenter.operator.run import run as run_operator
 from karpenter.telemetry.logging import BadOutput, Logs
 
@@ -38,7 +38,7 @@ _INSTALL = "karpenter crds | kubectl apply --server-side -f - installs the Custo
 def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command one option for every setting of the operator."""
     for setting in reversed((*SETTINGS, *KNOBS)):
-        of_aws = " For aws only." if isinstance(setting, Knob) else ""
+        of_aws = " For aws only." if isinstance(setting, ProviderSetting) else ""
         told = f"env: {setting.variable}; default: {setting.default or 'empty'}"
         command = click.option(
             f"--{setting.name}",
@@ -96,7 +96,7 @@ def run(
     settings = _settings(given)
     stated = {each.variable: text for each in SETTINGS if (text := given.get(each.field)) is not None}
     clock = SystemClock()
-    which = Which(provider=provider, cluster=cluster, kubeconfig=kubeconfig, context=context)
+    which = OperatorTarget(provider=provider, cluster=cluster, kubeconfig=kubeconfig, context=context)
     with (
         refused(),
         Logs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.api.schema import fill_in, take_out_unknown
+from karpenter.api.schema import apply_defaults, prune_unknown_fields
 from karpenter_local.apiserver import faults
 from karpenter_local.apiserver.bodies import json_type
 from karpenter_local.apiserver.complaints import bad
@@ -31,10 +31,10 @@ def custom(
     mode = validation_mode(call)
     _check_kind(call, value)
     found = _metadata(version, value)
-    value, unknown = take_out_unknown(version.schema, value)
+    value, unknown = prune_unknown_fields(version.schema, value)
     sentences = [*repeated, *(f'unknown field "{path}"' for path in (*found, *unknown))]
     judge(version.resource, mode, sentences)
-    value = fill_in(version.schema, value)
+    value = apply_defaults(version.schema, value)
     warned = sentences if mode == "Warn" else []
     if version.warning:
         warned = [version.warning, *warned]
@@ -45,7 +45,7 @@ def configuration(
     call: Call, version: Version, value: Object, repeated: Sequence[str]
 ) -> tuple[Object, list[str]]:
     """Return the body of an apply with nothing filled in, and warnings about it."""
-    _, unknown = take_out_unknown(version.schema, value)
+    _, unknown = prune_unknown_fields(version.schema, value)
     if unknown:
         raise untyped(call, value, f".{unknown[0]}: field not declared in schema")
     meta = value.get("metadata") or {}
@@ -60,8 +60,8 @@ def configuration(
 def normal(stored: Version, value: Object) -> Object:
     """Return an object in the form in which it is stored."""
     _metadata(stored, value)
-    value, _ = take_out_unknown(stored.schema, value)
-    return to_stored(stored, fill_in(stored.schema, value))
+    value, _ = prune_unknown_fields(stored.schema, value)
+    return to_stored(stored, apply_defaults(stored.schema, value))
 
 
 def to_stored(stored: Version, value: Object) -> Object:

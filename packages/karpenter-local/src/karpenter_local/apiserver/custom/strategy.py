@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.api.schema import ABSENT, check, fill_in
+from karpenter.api.schema import ABSENT, apply_defaults, check
 from karpenter_local.apiserver import faults
 from karpenter_local.apiserver.complaints import Complaint
 from karpenter_local.apiserver.custom.lifecycle import is_terminating
@@ -40,7 +40,7 @@ class CustomStrategy(Strategy):
     def prepare_create(self, resource: Resource, value: Object) -> None:
         """Take the status away, and fill in the one that the schema has for those that have none."""
         super().prepare_create(resource, value)
-        filled = fill_in(self._version.schema, value)
+        filled = apply_defaults(self._version.schema, value)
         if "status" in filled:
             value["status"] = filled["status"]
 

@@ -152,6 +152,6 @@ _FORMATS: Mapping[str, Callable[[str], bool]] = MappingProxyType(
 
 
 def is_of_format(name: str, text: str) -> bool:
-    """Say whether `text` is of the format called `name`; anything is of a format nobody knows."""
+    """Say whether `text` is of the format called `name`; every text is of an unknown format."""
     check = _FORMATS.get(name.replace("-", ""))
     return check is None or check(text)

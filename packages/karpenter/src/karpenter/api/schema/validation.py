@@ -1,14 +1,9 @@
 """
-Whether values are what their schema says: types, bounds, patterns, required fields.
+Validation by a structural schema: types, bounds, patterns, required fields, and uniqueness in lists.
 
-Texts and their order follow the API server's. A value that an update leaves unchanged is not
-judged again, so that a schema which became stricter does not hold up unrelated changes.
-
-Rules in CEL are in :mod:`.rules`; uniqueness in lists is in :mod:`.lists`.
-
-Whether the lists that are sets or maps hold each of their members once.
-
-Everything wrong with one object: its values, its lists, and the rules it breaks, in that order.
+:func:`check` returns everything wrong with one object: its values, its lists, and the CEL rules that it breaks
+(:mod:`.rules`), in the API server's order and words. A value that an update leaves unchanged is not checked
+again, so that a schema which became stricter does not block unrelated changes (ratcheting validation).
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,10 +1,9 @@
 """
-Whether requirements on labels make sense: operators and their values, and labels users may name.
+Validation of requirements on labels: operators and their values, restricted labels, and Kubernetes names.
 
-The same for pools, overlays and pods; what differs is an argument. Preferences of pods are not
-checked, since a preference that makes no sense is only never met.
-
-Names as Kubernetes allows them: label keys, label values, and names of objects.
+The same for pools, overlays and pods; what differs is an argument. Preferences of pods are not checked, because
+a preference that makes no sense is simply never met. Names follow
+https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 """
 
 import re

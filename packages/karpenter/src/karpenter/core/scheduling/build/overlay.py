@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import NODEPOOL, WELL_KNOWN_RESOURCES
-from karpenter.api.validation.nodeoverlay_validation import check_overlay
+from karpenter.api.validation.nodeoverlay_validation import validate_nodeoverlay
 from karpenter.base.pretty import excerpt
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.catalog import InstanceType
@@ -193,7 +193,7 @@ def _correction(each: NodeOverlay) -> ParsedOverlay:
 
 
 def _problems(each: NodeOverlay, rules: LabelRules) -> Iterator[str]:
-    yield from map(str, check_overlay(each, rules=rules))
+    yield from map(str, validate_nodeoverlay(each, rules=rules))
     spec = each.spec
     if spec.price and spec.price_adjustment:
         yield "price and priceAdjustment may not both be set"

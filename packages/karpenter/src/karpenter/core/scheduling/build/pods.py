@@ -22,7 +22,7 @@ import msgspec
 from karpenter.api.labels import NODEPOOL
 from karpenter.api.meta import LabelSelector, LabelSelectorRequirement
 from karpenter.api.pod import Pod
-from karpenter.api.validation.pod_validation import check_pod
+from karpenter.api.validation.pod_validation import validate_pod
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import read_entries
@@ -197,7 +197,7 @@ def _problems(pod: Pod, rules: LabelRules) -> Iterator[str]:
     if problem := impossible(pod_requests(pod)):
         yield problem
     if spec.node_selector or spec.affinity is not None:
-        yield from map(str, check_pod(pod, rules=rules))
+        yield from map(str, validate_pod(pod, rules=rules))
         yield from _preference_problems(spec)
     for spread in spec.topology_spread_constraints:
         yield from _spread_problems(spread)
