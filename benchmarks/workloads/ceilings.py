@@ -96,13 +96,13 @@ def ceiling(view: ClusterView, share: float) -> float:
 
 
 def _ground(view: ClusterView) -> Ground:
-    nodes, guards = state_nodes(view), PdbLimits(view)
-    movable = find_candidates(nodes, view, market(), guards, NOW).candidates
+    nodes, pdbs = state_nodes(view), PdbLimits(view)
+    movable = find_candidates(nodes, view, market(), pdbs, NOW).candidates
     simulator = Simulator(
         view,
         market(),
         nodes,
-        guards,
+        pdbs,
         NOW,
         movable=movable,
         quiet=frozenset(),

@@ -183,8 +183,8 @@ def take(
         view,
         catalog or Catalog(types=()),
         pods=[each for each in view.pods.values() if not each.spec.node_name],
-        active=[node for node in nodes if not node.is_leaving],
-        deleting=[node for node in nodes if node.is_leaving],
+        active=[node for node in nodes if not node.is_deleting],
+        deleting=[node for node in nodes if node.is_deleting],
     )
 
 

@@ -94,7 +94,8 @@ def _class_obstacle(pool: NodePool, view: ClusterView) -> str:
     if found.deleting:
         return f"its {ref.kind} {ref.name} is being deleted"
     if found.ready is False:
-        return f"its {ref.kind} {ref.name} is not ready{f': {found.reason}' if found.reason else ''}"
+        why = found.message or found.reason
+        return f"its {ref.kind} {ref.name} is not ready{f': {why}' if why else ''}"
     return ""
 
 
@@ -113,7 +114,7 @@ def pool_usage(nodes: Iterable[StateNode]) -> dict[str, dict[str, int]]:
     """Return what the machines of each pool have in all; leaving ones no longer count."""
     found: dict[str, dict[str, int]] = {}
     for node in nodes:
-        if node.pool and not node.is_leaving:
+        if node.pool and not node.is_deleting:
             found[node.pool] = add(found.get(node.pool, {}), node.capacity)
     return found
 
@@ -233,8 +234,8 @@ def build_problem(
 ) -> BuiltProblem:
     """Return the problem of placing every pod of a cluster that needs a place."""
     nodes = state_nodes(view)
-    guards = PdbLimits(view)
-    pods = [*provisionable_pods(view), *deleting_node_pods(nodes, guards, now)]
+    pdbs = PdbLimits(view)
+    pods = [*provisionable_pods(view), *deleting_node_pods(nodes, pdbs, now)]
     empty: list[str] = []
     if policy.buffers:
         pods += virtual_pods(view)
@@ -263,10 +264,10 @@ def assemble(
     """
     rules = catalog.label_rules
     there = [node for node in nodes if node.name not in without]
-    active, uncounted = countable_nodes(node for node in there if not node.is_leaving)
+    active, uncounted = countable_nodes(node for node in there if not node.is_deleting)
     claimed, unserved = None, dict[str, str]()
     if not policy.ignore_device_claims:
-        deleting = (node for node in nodes if node.is_leaving or node.name in without)
+        deleting = (node for node in nodes if node.is_deleting or node.name in without)
         claimed, unserved = build_dynamic_resources(
             view, catalog, pods=pods, active=active, deleting=deleting
         )

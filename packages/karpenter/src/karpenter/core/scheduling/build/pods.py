@@ -73,20 +73,20 @@ def provisionable_pods(view: ClusterView) -> tuple[Pod, ...]:
     return tuple(pod for pod in view.pods.values() if is_unscheduled(pod))
 
 
-def deleting_node_pods(nodes: Iterable[StateNode], guards: PdbLimits, now: datetime) -> tuple[Pod, ...]:
+def deleting_node_pods(nodes: Iterable[StateNode], pdbs: PdbLimits, now: datetime) -> tuple[Pod, ...]:
     """Return the pods of leaving nodes that need a place elsewhere."""
     return tuple(
         pod
         for node in nodes
-        if node.is_leaving
+        if node.is_deleting
         for pod in node.pods
-        if is_currently_reschedulable(pod, guards, now)
+        if is_currently_reschedulable(pod, pdbs, now)
     )
 
 
-def is_currently_reschedulable(pod: Pod, guards: PdbLimits, now: datetime) -> bool:
+def is_currently_reschedulable(pod: Pod, pdbs: PdbLimits, now: datetime) -> bool:
     """Return whether emptying its node would make this pod run elsewhere."""
-    return is_reschedulable(pod) and not has_do_not_disrupt(pod, now) and not guards.holds_for_good(pod, now)
+    return is_reschedulable(pod) and not has_do_not_disrupt(pod, now) and not pdbs.is_fully_blocked(pod, now)
 
 
 def check_pods(
