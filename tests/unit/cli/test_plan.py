@@ -114,7 +114,7 @@ def test_names_are_whole_at_any_width(width: int) -> None:
     ("group", "catalog", "noted"),
     [
         pytest.param("karpenter.k8s.aws", "kwok", True, id="EC2 does not sell these"),
-        pytest.param("karpenter.k8s.aws", "", False, id="somebody chose a file"),
+        pytest.param("karpenter.k8s.aws", "", False, id="a file was chosen"),
         pytest.param("karpenter.kwok.sh", "kwok", False, id="the cloud in memory does"),
     ],
 )
@@ -269,14 +269,14 @@ def test_a_pod_beyond_counting_is_refused_not_an_error() -> None:
 
 
 def test_a_cluster_that_does_not_answer_leaves_standard_output_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tried on the way is nobody's plan; in the end one sentence says what is wrong."""
+    """A cluster that does not answer is one sentence on standard error."""
 
     async def read(kubeconfig: str, context: str) -> None:
         structlog.stdlib.get_logger().warning("request.repeated", kubeconfig=kubeconfig, context=context)
-        raise Unreachable("nobody is there", request=Request(method="GET", path="/"))
+        raise Unreachable("connection refused", request=Request(method="GET", path="/"))
 
     monkeypatch.setattr("karpenter.cli.planning.input._read", read)
     result = CliRunner().invoke(main, ["plan", "--context", "far-away", "-o", "json"])
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "error: GET /: nobody is there\n"
+    assert result.stderr == "error: GET /: connection refused\n"

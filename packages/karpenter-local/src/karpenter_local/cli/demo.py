@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from karpenter.cli.errors import Refused, note
+from karpenter.cli.errors import CommandError, note
 
 if TYPE_CHECKING:
     from karpenter_local.demo.cloud import Sky
@@ -98,7 +98,7 @@ def _aws() -> tuple[Sky, tuple[Scene, ...]]:
     try:
         check_needs()
     except NotInstalled as error:
-        raise Refused(str(error), hint=error.hint) from error
+        raise CommandError(str(error), hint=error.hint) from error
     note("Starting the embedded AWS.")
     from karpenter_local.demo.aws import AwsSky, aws_scenes  # noqa: PLC0415  only who wants it loads it
 

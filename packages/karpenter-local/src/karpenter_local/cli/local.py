@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from karpenter.base.clock import SystemClock
-from karpenter.cli.errors import Refused, note
+from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import output_option, table
 from karpenter_local.apiserver.notice import AlreadyRunning, Notice, default_directory
 from karpenter_local.cli.local_aws import aws
@@ -138,13 +138,15 @@ def up(
     other programs use it. `karpenter local aws --help` shows what can be done to it.
     """
     if port and control_plane == "real":
-        raise Refused("--port is for the embedded control plane; the real one listens where there is room")
+        raise CommandError(
+            "--port is for the embedded control plane; the real one listens where there is room"
+        )
     location = _location(cluster_name, region, instance_types) if provider == "aws" else None
     notice = _notice(data_dir)
     if (facts := notice.read()) is not None:
         note(f"the cluster is up already, since {facts.started}")
         if with_karpenter and not facts.karpenter:
-            raise Refused(
+            raise CommandError(
                 "it runs without the operator", hint="karpenter local down, then up --with-karpenter again"
             )
         _print_export(facts)
@@ -257,9 +259,9 @@ def _serve(
                 companion = _aws(location, with_karpenter=with_karpenter)
             asyncio.run(serve(wish, notice, announce, companion=companion))
     except (AlreadyRunning, BinariesMissing, JournalError, ProcessFailed) as error:
-        raise Refused(str(error)) from error
+        raise CommandError(str(error)) from error
     except OSError as error:
-        raise Refused(
+        raise CommandError(
             f"the cluster cannot start: {error}", hint="is the port in use? try without --port"
         ) from error
 
@@ -286,7 +288,7 @@ def _location(cluster: str, region: str, types: str) -> Location:
     try:
         check_needs()
     except NotInstalled as error:
-        raise Refused(str(error), hint=error.hint) from error
+        raise CommandError(str(error), hint=error.hint) from error
     from karpenter.cloud.catalogs.ec2.data import load_data  # noqa: PLC0415  likewise
     from karpenter_local.aws.location import Location  # noqa: PLC0415  likewise
 
@@ -302,7 +304,9 @@ def _known(what: str, named: Iterable[str], known: Collection[str]) -> None:
     for name in named:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
-            raise Refused(f"there is no {what} {name!r}", hint=f"did you mean {close[0]}?" if close else "")
+            raise CommandError(
+                f"there is no {what} {name!r}", hint=f"did you mean {close[0]}?" if close else ""
+            )
 
 
 def _aws(location: Location, *, with_karpenter: bool) -> Companion:
@@ -350,4 +354,4 @@ def _start_in_background(options: list[str], notice: Notice, *, within: float) -
         process.terminate()
     last = notice.log.read_text(errors="replace").splitlines()[-_LINES_OF_LOG:]
     problems = [line.removeprefix("error: ") for line in last if line.startswith("error: ")] or last
-    raise Refused(*(problems or ["the cluster did not start"]), hint=f"see {notice.log}")
+    raise CommandError(*(problems or ["the cluster did not start"]), hint=f"see {notice.log}")

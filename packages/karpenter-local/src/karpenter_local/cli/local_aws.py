@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 import click
 import msgspec
 
-from karpenter.cli.errors import Refused
+from karpenter.cli.errors import CommandError
 from karpenter.cli.output import output_option, table
 from karpenter_local.apiserver.notice import Notice, default_directory
 from karpenter_local.aws import commands
@@ -239,9 +239,9 @@ def _ask(path: str, body: bytes | None = None) -> Any:
             return msgspec.json.decode(response.read())
     except HTTPError as error:
         with error:
-            raise Refused(str(msgspec.json.decode(error.read())["error"])) from error
+            raise CommandError(str(msgspec.json.decode(error.read())["error"])) from error
     except (URLError, OSError) as error:
-        raise Refused(f"the embedded AWS does not answer: {error}") from error
+        raise CommandError(f"the embedded AWS does not answer: {error}") from error
 
 
 def _endpoint() -> str:
@@ -250,7 +250,9 @@ def _endpoint() -> str:
     # A cluster that is kept elsewhere has left its address in the environment.
     endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL", "")
     if not endpoint.startswith("http://127.0.0.1:"):
-        raise Refused("no embedded AWS runs here", hint="karpenter local up --provider aws --with-karpenter")
+        raise CommandError(
+            "no embedded AWS runs here", hint="karpenter local up --provider aws --with-karpenter"
+        )
     return endpoint
 
 

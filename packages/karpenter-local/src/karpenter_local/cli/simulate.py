@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from karpenter.cli.errors import Refused
+from karpenter.cli.errors import CommandError
 from karpenter.cli.files import named_values
 from karpenter.cli.output import output_option_with, render
 
@@ -117,7 +117,7 @@ def simulate(  # noqa: PLR0917  click hands over options by name
     try:
         outcomes = list(_lives(scripts, settings, story=story, total=len(seeds)))
     except SettingError as error:  # it can be read, but not be acted on
-        raise Refused(str(error)) from None
+        raise CommandError(str(error)) from None
     if output.form == "json":
         click.echo(render(outcomes, "json"), nl=False)
     else:
@@ -131,7 +131,7 @@ def _check_aws() -> None:
     try:
         check_needs()
     except NotInstalled as error:
-        raise Refused(str(error), hint=error.hint) from None
+        raise CommandError(str(error), hint=error.hint) from None
 
 
 def _settings(given: tuple[str, ...]) -> dict[str, str]:
@@ -141,7 +141,7 @@ def _settings(given: tuple[str, ...]) -> dict[str, str]:
     try:
         parse_settings(settings)
     except SettingError as error:
-        raise Refused(f"--set: {error}") from None
+        raise CommandError(f"--set: {error}") from None
     return settings
 
 

@@ -1,5 +1,6 @@
 """
-Kinds of several Kubernetes groups: namespaces, services, leases, events, disruption budgets, priority classes.
+Kinds of several Kubernetes groups: namespaces, services, leases, events, disruption budgets, priority
+classes.
 """
 
 from typing import ClassVar

@@ -1,14 +1,15 @@
 """
 EC2NodeClass: how instances on EC2 are configured.
 
-It selects subnets, security groups, AMIs, capacity reservations and a placement group, and states user data, the
-IAM role, block devices, network interfaces and metadata options. Only the AWS provider reads its kubelet settings.
+It selects subnets, security groups, AMIs, capacity reservations and a placement group, and states user
+data, the IAM role, block devices, network interfaces and metadata options. Only the AWS provider reads its
+kubelet settings.
 
-A list of selector terms selects what any of its terms selects. Within a term every field must match. A tag whose
-value is ``*`` only has to exist. See https://karpenter.sh/docs/concepts/nodeclasses/
+A list of selector terms selects what any of its terms selects. Within a term every field must match. A tag
+whose value is ``*`` only has to exist. See https://karpenter.sh/docs/concepts/nodeclasses/
 
-For subnets, security groups and reservations a term that mixes an id with other fields is refused only when every
-term does, because existing manifests rely on it; the id then wins.
+For subnets, security groups and reservations a term that mixes an id with other fields is refused only when
+every term does, because existing manifests rely on it; the id then wins.
 """
 
 from typing import Annotated, Any, ClassVar

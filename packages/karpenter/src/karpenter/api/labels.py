@@ -4,9 +4,9 @@ Keys of labels, annotations, taints and finalizers, and which labels a user may 
 The sets here are those of the core. A cloud provider adds its own well-known labels, restricted domains and
 normalized labels with a :class:`LabelRules` of its own; the sets are never changed in place.
 
-A NodePool may require ``karpenter.k8s.aws/instance-cpu`` but may not invent labels in that domain, because a
-typing error there would silently match nothing. The CustomResourceDefinitions state this as CEL rules; runtime
-validation reads the same table.
+A NodePool may require ``karpenter.k8s.aws/instance-cpu`` but may not invent labels in that domain, because
+a typing error there would silently match nothing. The CustomResourceDefinitions state this as CEL rules;
+runtime validation reads the same table.
 """
 
 from collections.abc import Iterable, Mapping

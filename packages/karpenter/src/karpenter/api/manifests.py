@@ -2,12 +2,13 @@
 Manifests: YAML or JSON text to objects as an API server stores them, and plain data to YAML.
 
 A text may hold several documents and lists. ``null`` counts as absent. Objects without a namespace are in
-``default`` if their kind is namespaced. A document that cannot be read is an :class:`InvalidObject` that names
-it; nothing else is raised.
+``default`` if their kind is namespaced. A document that cannot be read is an :class:`InvalidObject` that
+names it; nothing else is raised.
 
-YAML is read as Kubernetes reads it, by way of JSON: timestamps stay text, ``1e3`` is a number, ``1:30`` is not,
-keys are text and occur once. Anchors may not expand to much more than the text itself, nor contain themselves.
-JSON is YAML, so both are read the same way. Written YAML has no anchors and keeps the order of keys.
+YAML is read as Kubernetes reads it, by way of JSON: timestamps stay text, ``1e3`` is a number, ``1:30`` is
+not, keys are text and occur once. Anchors may not expand to much more than the text itself, nor contain
+themselves. JSON is YAML, so both are read the same way. Written YAML has no anchors and keeps the order of
+keys.
 
 Only shapes are checked here. Constraints and rules are checked by :mod:`.validation`.
 """

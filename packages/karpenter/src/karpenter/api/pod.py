@@ -1,8 +1,9 @@
 """
 Pods and pod templates: the fields that decide where a pod can run and when it may be evicted.
 
-Volumes are decoded as far as they restrict where a pod can run: persistent volume claims and ephemeral volumes.
-Of every other volume only the name is kept. These are shapes only; ``core.scheduling`` decides what they mean.
+Volumes are decoded as far as they restrict where a pod can run: persistent volume claims and ephemeral
+volumes. Of every other volume only the name is kept. These are shapes only; ``core.scheduling`` decides
+what they mean.
 """
 
 from typing import ClassVar

@@ -1,10 +1,10 @@
 """
 Decoding and encoding of API objects: bytes or plain data to frozen structs, and back.
 
-Decoding ignores constraints, because an API server has checked them already, and is strict about types: a wrong
-type raises :class:`InvalidObject`, the only error of this module, whose text is one sentence and whose parts are
-attributes. ``null`` counts as absent, as it does for Kubernetes. Unknown fields are dropped, so a decoded object
-may be patched but never PUT.
+Decoding ignores constraints, because an API server has checked them already, and is strict about types: a
+wrong type raises :class:`InvalidObject`, the only error of this module, whose text is one sentence and
+whose parts are attributes. ``null`` counts as absent, as it does for Kubernetes. Unknown fields are
+dropped, so a decoded object may be patched but never PUT.
 
 Schemas and rules are in :mod:`.schema`; the kinds are in the other modules of this package.
 """

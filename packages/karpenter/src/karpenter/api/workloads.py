@@ -1,6 +1,4 @@
-"""
-Workloads: deployments, replica sets, stateful sets, daemon sets, jobs and cron jobs.
-"""
+"""Workloads: deployments, replica sets, stateful sets, daemon sets, jobs and cron jobs."""
 
 from typing import ClassVar
 

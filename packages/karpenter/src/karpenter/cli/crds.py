@@ -1,4 +1,4 @@
-"""``karpenter crds``: the definitions of our kinds, as a cluster wants them."""
+"""``karpenter crds``: prints or writes the CustomResourceDefinitions of Karpenter's kinds."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import click
 from karpenter.api.crd.definitions import DEFINITIONS, CustomResourceDefinition, render
 from karpenter.api.crd.reference import render_page
 from karpenter.api.manifests import render_documents
-from karpenter.cli.errors import Refused, note
+from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import Output, output_option_with
 from karpenter.cli.output import render as render_data
 
@@ -56,7 +56,7 @@ def _find(name: str) -> CustomResourceDefinition:
         if name.lower() in {each.kind.plural, each.kind.name.lower(), each.name, *each.short_names}:
             return each
     known = ", ".join(each.kind.plural for each in DEFINITIONS)
-    raise Refused(f"{name!r} is none of our kinds: {known}")
+    raise CommandError(f"{name!r} is none of our kinds: {known}")
 
 
 def _text(definitions: list[CustomResourceDefinition], output: Output) -> str:

@@ -1,10 +1,9 @@
 """
-What a change of a cluster definition would do: which machines drift, in which order they go, what holds the
-rest.
+What a change of a cluster definition would do: which nodes drift, in which order they are replaced, and what
+blocks the others.
 
-Runs the operator's own passes of disruption one after another on the cluster as it is. A machine that a
-pass would replace counts as replaced in the next one: it stays where it is, with its pods, and is not
-looked at again.
+Calls the operator's ``disrupt`` again and again on the cluster as it is. A node that a pass would replace
+is no candidate in the next pass; it keeps its pods.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from karpenter.api.labels import (
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import NodePool
 from karpenter.api.wire import convert
-from karpenter.cli.errors import Refused, notes
+from karpenter.cli.errors import CommandError, notes
 from karpenter.cli.plan import catalog_named, moment_of
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
@@ -144,11 +143,11 @@ def examine(
     Return what a definition would do, given as the objects that it renders to.
 
     Raises:
-        Refused: the cluster, the catalogue or the moment cannot be read.
+        CommandError: the cluster, the catalogue or the moment cannot be read.
     """
     moment, found = moment_of(now), read_input(paths) if paths else None
     if found is not None and found.problems:
-        raise Refused(*found.problems)
+        raise CommandError(*found.problems)
     pools = {each.name: each for each in map(_pool, _of_kind(new, "NodePool"))}
     before = {each.name: each for each in map(_pool, _of_kind(old or [], "NodePool"))}
     nodes = state_nodes(found.view) if found is not None else ()

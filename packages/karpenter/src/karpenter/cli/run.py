@@ -1,4 +1,4 @@
-"""``karpenter run``: the operator itself."""
+"""``karpenter run``: runs the operator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from karpenter.base.clock import SystemClock
-from karpenter.cli.errors import Refused
+from karpenter.cli.errors import CommandError
 from karpenter.cloud.aws.options import KNOBS
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
 from karpenter.cloud.cloudprovider import ProviderSetting
@@ -116,12 +116,14 @@ def refused() -> Iterator[None]:
     try:
         yield
     except (UnknownProvider, BrokenProvider) as error:
-        raise Refused(str(error), hint=f"--cloud-provider is one of {', '.join(provider_names())}") from error
+        raise CommandError(
+            str(error), hint=f"--cloud-provider is one of {', '.join(provider_names())}"
+        ) from error
     except NotFound as error:
         ours = error.request.path.startswith(_OURS)
-        raise Refused(str(error), hint=_INSTALL if ours else "") from error
+        raise CommandError(str(error), hint=_INSTALL if ours else "") from error
     except (KubeError, CloudError, InvalidCatalog, ClassNotServed, PortTaken, BadOutput, ValueError) as error:
-        raise Refused(str(error)) from error
+        raise CommandError(str(error)) from error
     except LeadershipLost as error:
         click.echo(f"error: {error}", err=True)
         raise SystemExit(_LOST) from error

@@ -3,8 +3,8 @@ The CustomResourceDefinitions of Karpenter's kinds: names, printer columns, subr
 
 A struct becomes a structural OpenAPI schema with everything inlined. Fields without a default are required.
 What a type cannot state (bounds, patterns, rules, defaults) is in the annotation of the field, see
-:mod:`karpenter.api.constraints`. Descriptions are the docstrings of structs and the strings below their fields.
-Python keeps no docstrings of fields, so these are read from the source.
+:mod:`karpenter.api.constraints`. Descriptions are the docstrings of structs and the strings below their
+fields. Python keeps no docstrings of fields, so these are read from the source.
 """
 
 import ast

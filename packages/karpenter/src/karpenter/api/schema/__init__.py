@@ -2,8 +2,8 @@
 Structural schemas of CustomResourceDefinitions: pruning, defaulting and validation of objects.
 
 Works on plain data and a plain schema, of any definition. The usual order is :func:`prune_unknown_fields`,
-:func:`apply_defaults`, then :func:`check`; texts and order of the problems are those of a Kubernetes API server.
-Knows nothing of kinds, of storage or of HTTP. The caller checks metadata other than names.
+:func:`apply_defaults`, then :func:`check`; texts and order of the problems are those of a Kubernetes API
+server. Knows nothing of kinds, of storage or of HTTP. The caller checks metadata other than names.
 
 See https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 __all__ = [
     "ABSENT",
     "FieldProblem",
-    "ValidationRule",
     "Schema",
+    "ValidationRule",
+    "apply_defaults",
     "check",
     "check_lists",
     "check_rules",
     "check_value",
-    "apply_defaults",
     "find_bad_rules",
     "load",
     "prune_unknown_fields",

@@ -1,15 +1,15 @@
 r"""
 CEL expressions as Kubernetes evaluates them, and regular expressions in RE2.
 
-An expression is compiled once and run many times. The functions that Kubernetes adds to CEL are here for text,
-regular expressions, lists and quantities (https://kubernetes.io/docs/reference/using-api/cel/). Functions over
-URLs, IP addresses, versions and authorisation are not; an expression that calls one is refused when its schema
-is read, so that no object is ever checked by half a rule.
+An expression is compiled once and run many times. The functions that Kubernetes adds to CEL are here for
+text, regular expressions, lists and quantities (https://kubernetes.io/docs/reference/using-api/cel/).
+Functions over URLs, IP addresses, versions and authorisation are not; an expression that calls one is
+refused when its schema is read, so that no object is ever checked by half a rule.
 
 A quantity is a map with one entry inside CEL, because the library passes on plain data only.
 
-Patterns of schemas are RE2: linear in time, and unanchored unless they say so. Python's ``re`` is not used for
-them, because it takes exponential time on some patterns and reads ``$`` and ``\d`` differently.
+Patterns of schemas are RE2: linear in time, and unanchored unless they say so. Python's ``re`` is not used
+for them, because it takes exponential time on some patterns and reads ``$`` and ``\d`` differently.
 
 The CEL library is imported with the first expression: it brings its own command line, which costs start time.
 """

@@ -4,8 +4,8 @@ Defaulting and pruning by a structural schema. Nothing is changed in place.
 Defaulting: a null is kept where the schema says ``nullable``, replaced where there is a default, and dropped
 otherwise. Defaults below an absent field are not filled in, unless that field has a default itself.
 
-Pruning: unknown fields are removed, and their paths are returned for strict readers. At the root of an object,
-and of every embedded one, ``apiVersion``, ``kind`` and ``metadata`` are always known.
+Pruning: unknown fields are removed, and their paths are returned for strict readers. At the root of an
+object, and of every embedded one, ``apiVersion``, ``kind`` and ``metadata`` are always known.
 """
 
 import copy

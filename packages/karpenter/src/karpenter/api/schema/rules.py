@@ -1,17 +1,17 @@
 """
 The CEL validation rules of a schema (``x-kubernetes-validations``), and the data that they see.
 
-A transition rule, one that mentions ``oldSelf``, is evaluated only where there is an old value, unless it has
-``optionalOldSelf``. Other rules are not evaluated again for a value that an update leaves unchanged (ratcheting).
-A rule that cannot be evaluated is a problem of its own.
-See https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
+A transition rule, one that mentions ``oldSelf``, is evaluated only where there is an old value, unless it
+has ``optionalOldSelf``. Other rules are not evaluated again for a value that an update leaves unchanged
+(ratcheting). A rule that cannot be evaluated is a problem of its own. See
+https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 
 The messages are those of an API server: a broken rule shows the value unless it is an object or a list, and
 a rule that cannot be evaluated shows its type.
 
-A rule sees only fields that the schema knows, under names that CEL can spell. Dates and durations are values
-rather than texts; a number is a float wherever the schema says ``number``. At the root, ``apiVersion``, ``kind``
-and the object's name are always visible.
+A rule sees only fields that the schema knows, under names that CEL can spell. Dates and durations are
+values rather than texts; a number is a float wherever the schema says ``number``. At the root,
+``apiVersion``, ``kind`` and the object's name are always visible.
 """
 
 import base64

@@ -6,8 +6,8 @@ decide about objects are kept. Whether a schema is structural in every detail is
 
 Numbers are 64-bit integers, and floats beyond that, as other readers of JSON have them.
 
-For updates, :func:`old_member` and :func:`old_item` find the old value that a new one replaces. List items are
-matched only in lists with ``x-kubernetes-list-type: map``; in any other list an item has no old value.
+For updates, :func:`old_member` and :func:`old_item` find the old value that a new one replaces. List items
+are matched only in lists with ``x-kubernetes-list-type: map``; in any other list an item has no old value.
 """
 
 import json

@@ -1,9 +1,10 @@
 """
 Validation by a structural schema: types, bounds, patterns, required fields, and uniqueness in lists.
 
-:func:`check` returns everything wrong with one object: its values, its lists, and the CEL rules that it breaks
-(:mod:`.rules`), in the API server's order and words. A value that an update leaves unchanged is not checked
-again, so that a schema which became stricter does not block unrelated changes (ratcheting validation).
+:func:`check` returns everything wrong with one object: its values, its lists, and the CEL rules that it
+breaks (:mod:`.rules`), in the API server's order and words. A value that an update leaves unchanged is not
+checked again, so that a schema which became stricter does not block unrelated changes (ratcheting
+validation).
 """
 
 from collections.abc import Iterable, Iterator, Mapping

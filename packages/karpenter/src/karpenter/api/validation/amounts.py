@@ -1,9 +1,9 @@
 """
 Whether durations, schedules and quantities can be parsed; the patterns of the schema are only approximate.
 
-A pattern accepts ``99999999h``, ``a b c d e`` and ``1e1.5``. In a cluster such values take no effect where they
-are used (a budget with a bad schedule allows no disruption), so these problems are reported for manifests and
-do not set conditions.
+A pattern accepts ``99999999h``, ``a b c d e`` and ``1e1.5``. In a cluster such values take no effect where
+they are used (a budget with a bad schedule allows no disruption), so these problems are reported for
+manifests and do not set conditions.
 """
 
 from collections.abc import Callable, Iterator, Mapping

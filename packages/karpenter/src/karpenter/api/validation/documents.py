@@ -1,9 +1,9 @@
 """
 Validation of the objects of a manifest: one finding per problem.
 
-Karpenter's kinds are validated in full. Kinds of Kubernetes are decoded, which finds fields of the wrong type.
-Removed kinds (Provisioner, Machine, AWSNodeTemplate) are refused with the name of their successor, because their
-authors expect nodes from them. Any other kind is reported as skipped.
+Karpenter's kinds are validated in full. Kinds of Kubernetes are decoded, which finds fields of the wrong
+type. Removed kinds (Provisioner, Machine, AWSNodeTemplate) are refused with the name of their successor,
+because their authors expect nodes from them. Any other kind is reported as skipped.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,8 @@
 """
 Validation of requirements on labels: operators and their values, restricted labels, and Kubernetes names.
 
-The same for pools, overlays and pods; what differs is an argument. Preferences of pods are not checked, because
-a preference that makes no sense is simply never met. Names follow
+The same for pools, overlays and pods; what differs is an argument. Preferences of pods are not checked,
+because a preference that makes no sense is simply never met. Names follow
 https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 """
 
