@@ -19,7 +19,8 @@ from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.selectors import SelectorError, parse_selector
 from karpenter.core.scheduling.encode.preferences import relaxations
 from karpenter.core.state.pod import is_active
-from karpenter.core.state.volumeusage import VolumeProblem, volume_requirements
+from karpenter.core.state.volumetopology import volume_requirements
+from karpenter.core.state.volumeusage import VolumeProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

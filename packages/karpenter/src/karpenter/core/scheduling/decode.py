@@ -1,8 +1,8 @@
 """
 Decoding: what a finished schedule means as a plan, from numbers back to names.
 
-The offering that would be launched is worked out for all claims at once; the long list of instance types that fit as
-well is worked out for one claim, when it is read.
+The offering that would be launched is worked out for all claims at once; the long list of instance types
+that fit as well is worked out for one claim, when it is read.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ def _cheapest_of_many(
 
 
 def _labels(scheduler: Scheduler, state: ClaimState) -> dict[str, str]:
-    """Return the labels that a node will have; a custom label with several allowed values gets one of them."""
+    """Return the labels that a node will have; of a custom label with several values, one."""
     rules = scheduler.problem.rules
     labels = dict(state.template.pool.labels) | state.requirements.labels()
     for each in state.requirements:

@@ -1,9 +1,9 @@
 """
 Explanations: why a pod cannot be scheduled, and why a placed pod got its node.
 
-A refusal names, NodePool by NodePool, the first thing that keeps a new node from serving the pod, with figures. It asks
-the same questions as placing, in the same order, once per class after everything else was placed, under the last
-relaxation: every preference has been dropped.
+A refusal names, NodePool by NodePool, the first thing that keeps a new node from serving the pod, with
+figures. It asks the same questions as placing, in the same order, once per class after everything else was
+placed, under the last relaxation: every preference has been dropped.
 """
 
 from __future__ import annotations

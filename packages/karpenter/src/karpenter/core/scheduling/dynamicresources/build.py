@@ -1,9 +1,10 @@
 """
-Builds :class:`~karpenter.core.scheduling.dynamicresources.types.DynamicResources` from the objects of a cluster.
+Builds :class:`~karpenter.core.scheduling.dynamicresources.types.DynamicResources` from the objects of a
+cluster.
 
-A pod whose claims cannot be read, or request what is not supported, is refused with a sentence before any node
-is considered. A claim that is to be generated from a ResourceClaimTemplate counts as if it existed, so that pods
-can be planned for before the resource claim controller has created it
+A pod whose claims cannot be read, or request what is not supported, is refused with a sentence before any
+node is considered. A claim that is to be generated from a ResourceClaimTemplate counts as if it existed, so
+that pods can be planned for before the resource claim controller has created it
 (https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/).
 """
 

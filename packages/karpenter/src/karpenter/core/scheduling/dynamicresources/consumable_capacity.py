@@ -2,8 +2,8 @@
 Consumable capacity: how much of a device a request consumes under the request policy of the device.
 
 A device that one claim has exclusively only has to be large enough. A device that several claims share
-(allowMultipleAllocations) is consumed in amounts: a request is rounded up to the next valid amount, and a capacity
-that is not requested is consumed by the policy's default, or whole
+(allowMultipleAllocations) is consumed in amounts: a request is rounded up to the next valid amount, and a
+capacity that is not requested is consumed by the policy's default, or whole
 (https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/).
 
 What other claims have consumed is in :mod:`.allocationtracker`.

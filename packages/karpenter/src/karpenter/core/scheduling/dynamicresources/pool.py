@@ -1,9 +1,9 @@
 """
 Resource pools: slices put together, the newest generation of each, and the devices to choose from.
 
-A driver renews a pool by publishing slices of the next generation, so only the newest counts. A pool of which
-slices are missing has unknown devices: nothing is allocated from it, and allocationMode All cannot be served while
-it is within reach. The same goes for a pool that contradicts itself.
+A driver renews a pool by publishing slices of the next generation, so only the newest counts. A pool of
+which slices are missing has unknown devices: nothing is allocated from it, and allocationMode All cannot be
+served while it is within reach. The same goes for a pool that contradicts itself.
 
 :class:`CandidateDevices` is made once per node and once per device set, and remembers which devices match a
 request. Which of them are free is in :mod:`.allocationtracker`.

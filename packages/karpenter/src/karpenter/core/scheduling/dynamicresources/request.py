@@ -1,12 +1,12 @@
 """
 The requests of a claim, checked and compiled for the search.
 
-A request is a list of alternatives in order of preference, usually one. Each alternative requests a number of
-devices of a DeviceClass, or all of them; a matchAttribute constraint demands that an attribute is equal on the
-devices of some requests.
+A request is a list of alternatives in order of preference, usually one. Each alternative requests a number
+of devices of a DeviceClass, or all of them; a matchAttribute constraint demands that an attribute is equal
+on the devices of some requests.
 
-What is not supported is refused here, before anything is searched: a class that does not exist, a selector that
-cannot be evaluated, another kind of constraint.
+What is not supported is refused here, before anything is searched: a class that does not exist, a selector
+that cannot be evaluated, another kind of constraint.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 NodeClaim templates: what every new claim of a NodePool starts from.
 
-A template joins the requirements of a NodePool with its catalog and subtracts what the daemons of each instance type
-will use. Daemons differ by type (one may only run on nodes with a GPU), so their overhead is worked out type by type,
-once per problem.
+A template joins the requirements of a NodePool with its catalog and subtracts what the daemons of each
+instance type will use. Daemons differ by type (one may only run on nodes with a GPU), so their overhead is
+worked out type by type, once per problem.
 """
 
 from __future__ import annotations

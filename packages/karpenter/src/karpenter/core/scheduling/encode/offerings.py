@@ -1,13 +1,13 @@
 """
 Offerings as arrays and bit sets: which offerings a requirement leaves, and how much room their types have.
 
-The available offerings of a catalog are numbered once; a set of them is a Python integer with one bit per offering, so
-that narrowing a claim is a single ``&``. For every label key the offerings are grouped by the values that they have,
-and a requirement is compared once per different value, never once per offering.
+The available offerings of a catalog are numbered once; a set of them is a Python integer with one bit per
+offering, so that narrowing a claim is a single ``&``. For every label key the offerings are grouped by the
+values that they have, and a requirement is compared once per different value, never once per offering.
 
-:class:`OfferingTable` depends on nothing but the instance types, so one table serves every problem that has them; the
-last few are kept. :class:`PoolOfferingTable` adds what daemons leave of each type in one NodePool. Neither knows pods,
-claims or topology.
+:class:`OfferingTable` depends on nothing but the instance types, so one table serves every problem that has
+them; the last few are kept. :class:`PoolOfferingTable` adds what daemons leave of each type in one
+NodePool. Neither knows pods, claims or topology.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class OfferingTable:
     """The available offerings of some instance types, numbered; depends on nothing but the types."""
 
     def __init__(self, types: tuple[InstanceType, ...], absent: frozenset[str]) -> None:
-        """Number the offerings of `types`; a label in `absent` that a type does not name is one that it lacks."""
+        """Number the offerings of `types`; they lack the labels in `absent` that they do not name."""
         self.types = types
         self.offerings: list[Offering] = []
         owner: list[int] = []
@@ -241,7 +241,7 @@ class PoolOfferingTable:
         self.reserved = self._shared.reserved
 
     def reserve(self, daemons: Sequence[Mapping[str, int]]) -> None:
-        """Subtract what daemons request from the room of each type; a type with less than nothing has none."""
+        """Subtract what daemons request from the room of each type; a negative room counts as none."""
         room = self._shared.room(self.axis) - amounts_of(daemons, self.axis)
         room[self._shared.overdrawn | (room < 0).any(axis=1)] = -1
         self.room = room

@@ -1,12 +1,12 @@
 """
 Pod classes: equal pods are one class, and what holds for one of them is worked out once for all.
 
-Two pods are equal when nothing that scheduling reads tells them apart. Labels count only where some selector of the
-problem names their key, so the pods of a StatefulSet are one class although each has a label of its own. Pods with
-volumes are classes of their own, since their claims differ.
+Two pods are equal when nothing that scheduling reads tells them apart. Labels count only where some
+selector of the problem names their key, so the pods of a StatefulSet are one class although each has a
+label of its own. Pods with volumes are classes of their own, since their claims differ.
 
-Pods with different requests often have the same node affinity, tolerations and topology constraints; classes share
-those as :class:`PodConstraints`. Nodes, NodePools and offerings are not known here.
+Pods with different requests often have the same node affinity, tolerations and topology constraints;
+classes share those as :class:`PodConstraints`. Nodes, NodePools and offerings are not known here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _UNKNOWN: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
 
 
 class PodConstraints:
-    """What pods require of a node, their requests aside; shared by pods that differ only in their containers."""
+    """What pods require of a node, their requests aside; shared by pods with different containers."""
 
     __slots__ = ("example", "labels", "number", "relaxations", "volumes")
 

@@ -1,8 +1,9 @@
 """
 Bins: everything that a pod can be placed on, as columns of arrays.
 
-Existing nodes come first and keep their numbers; claims follow in the order in which they are opened. A column holds
-one figure of every bin, so that "which bins have room" is a handful of array operations for any number of bins.
+Existing nodes come first and keep their numbers; claims follow in the order in which they are opened. A
+column holds one figure of every bin, so that "which bins have room" is a handful of array operations for
+any number of bins.
 
 Exact integers throughout. Which pods may share a bin is decided in :mod:`.scheduler`.
 """
@@ -171,9 +172,9 @@ class ResourceRatio:
     """
     Orders existing nodes for a pod by the ratio of memory to cpu.
 
-    A node whose memory is used up while half of its cpu is free is paid for and takes no more pods. So pods that
-    request more memory per cpu than usual go to nodes with more free memory per cpu than usual, and the other way
-    round; among similar nodes to the fullest, since emptier ones may be consolidated.
+    A node whose memory is used up while half of its cpu is free is paid for and takes no more pods. So pods
+    that request more memory per cpu than usual go to nodes with more free memory per cpu than usual, and
+    the other way round; among similar nodes to the fullest, since emptier ones may be consolidated.
     """
 
     def __init__(self, axis: Sequence[str], free: NDArray[np.int64], usual: float) -> None:

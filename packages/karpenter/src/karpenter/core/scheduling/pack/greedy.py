@@ -1,13 +1,14 @@
 """
 Greedy packing: first fit, from the largest pods down. Packing by price starts from its result.
 
-Classes are placed in the order of their cpu and memory requests. A pod goes to the first existing node that takes it,
-else to the claim with the fewest pods that does, else to a new claim of the first NodePool that can serve it; if
-nothing takes it, one preference is relaxed and it is tried again. Pods that depend on other pods (affinity, devices)
-or on what claims may release (reservations, limits) are tried again as long as anything is placed.
+Classes are placed in the order of their cpu and memory requests. A pod goes to the first existing node that
+takes it, else to the claim with the fewest pods that does, else to a new claim of the first NodePool that
+can serve it; if nothing takes it, one preference is relaxed and it is tried again. Pods that depend on
+other pods (affinity, devices) or on what claims may release (reservations, limits) are tried again as long
+as anything is placed.
 
-All pods of a class are placed together where a bin that refuses one of them refuses all; a class that depends on
-topology counts goes pod by pod (:mod:`.one_by_one`).
+All pods of a class are placed together where a bin that refuses one of them refuses all; a class that
+depends on topology counts goes pod by pod (:mod:`.one_by_one`).
 """
 
 from __future__ import annotations
@@ -208,8 +209,8 @@ def distribute_evenly(held: NDArray[np.int64], most: NDArray[np.int64], count: i
     """
     Return how many of `count` pods each claim gets when each pod goes to the claim with the fewest pods.
 
-    ``held[i]`` is what claim `i` has already, ``most[i]`` how many more it can take. The answer equals that of
-    placing one pod at a time on the emptiest claim with room, the first of equals.
+    ``held[i]`` is what claim `i` has already, ``most[i]`` how many more it can take. The answer equals that
+    of placing one pod at a time on the emptiest claim with room, the first of equals.
     """
     if int(most.sum()) <= count:
         return most.copy()

@@ -1,11 +1,11 @@
 """
 NodePool limits: how much a NodePool may still launch, exactly, while claims are still being filled.
 
-A claim has no size until it is launched, so it counts as its cheapest type that holds its pods within the limits, or as
-many of the cheapest types as minValues need. As pods join, that may grow. At the end, what is left of a limit is
-divided among the claims, which may become larger types for it. So the largest types that all claims could become never
-exceed the limits together, and no pod is refused while there is room. Upstream subtracts the largest type of each
-claim instead (https://karpenter.sh/docs/concepts/nodepools/).
+A claim has no size until it is launched, so it counts as its cheapest type that holds its pods within the
+limits, or as many of the cheapest types as minValues need. As pods join, that may grow. At the end, what is
+left of a limit is divided among the claims, which may become larger types for it. So the largest types that
+all claims could become never exceed the limits together, and no pod is refused while there is room.
+Upstream subtracts the largest type of each claim instead (https://karpenter.sh/docs/concepts/nodepools/).
 
 As long as the largest type for every claim stays within the limits, nothing is counted.
 """

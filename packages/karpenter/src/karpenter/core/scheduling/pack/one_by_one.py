@@ -1,9 +1,9 @@
 """
 Packing pod by pod, for classes whose possible bins depend on topology counts.
 
-A zone that is full now is open again once the others have caught up, so every pod asks again; but bins that can never
-take another pod of the class are dropped, and what spread and affinity allow is asked per node group and per claim
-state, not per bin.
+A zone that is full now is open again once the others have caught up, so every pod asks again; but bins that
+can never take another pod of the class are dropped, and what spread and affinity allow is asked per node
+group and per claim state, not per bin.
 """
 
 from __future__ import annotations

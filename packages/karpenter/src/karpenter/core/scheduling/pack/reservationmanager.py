@@ -1,11 +1,12 @@
 """
 Reserved capacity and minValues: what cannot be read off the frontier of a claim state.
 
-Both look at the whole list of instance types that a claim could still become, so they are checked for every pod that
-joins a claim. Only claims of NodePools that use them pay for it.
+Both look at the whole list of instance types that a claim could still become, so they are checked for every
+pod that joins a claim. Only claims of NodePools that use them pay for it.
 
-A reservation holds a number of instances, so claims hold them one by one while they are packed: two claims never
-count on the same instance (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html).
+A reservation holds a number of instances, so claims hold them one by one while they are packed: two claims
+never count on the same instance
+(https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html).
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class ReservationManager:
 
     @staticmethod
     def usable(held: frozenset[str], template: Template, bits: Bits) -> Bits:
-        """Return the offerings that can be launched: those of held reservations, or else none that is reserved."""
+        """Return the offerings that can be launched: those of held reservations, else unreserved ones."""
         offerings = template.table.offerings
         wanted = [o.reservation_id in held if held else o.capacity_type != RESERVED for o in offerings]
         return bits & to_bits(np.array(wanted, bool))

@@ -1,9 +1,9 @@
 """
 The scheduler: the bins, the counts, and the three moves that a packer can make.
 
-A packer puts a pod on an existing node, puts it on a claim of this run, or opens a claim. Each move is checked here
-against everything that can forbid it, and recorded here in everything that later moves depend on, so that no packer
-can produce an invalid plan.
+A packer puts a pod on an existing node, puts it on a claim of this run, or opens a claim. Each move is
+checked here against everything that can forbid it, and recorded here in everything that later moves depend
+on, so that no packer can produce an invalid plan.
 
 Mutable and short-lived: made from an encoded problem, read out by ``decode`` and ``explain``.
 """
@@ -259,7 +259,7 @@ class Scheduler:
         return taken
 
     def needs_exact_check(self, template: Template) -> bool:
-        """Whether limits, minValues or reservations make each pod on a claim of a template check its types."""
+        """Whether limits, minValues or reservations are checked for each pod on a claim of a template."""
         return not self.limits_allow(template, 1) or bool(template.min_values) or template.reserves
 
     def limits_allow(self, template: Template, claims: int) -> bool:

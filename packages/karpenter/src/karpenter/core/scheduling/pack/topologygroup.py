@@ -1,9 +1,9 @@
 """
 Topology groups: how many pods of a constraint there are in each domain of its topology key.
 
-A spread constraint, an affinity term and an anti-affinity term count the same thing: pods that a selector matches
-in some namespaces, per value of a label. Pods that state the same share a group. A group says which domains its
-counts allow; which bin a pod takes is decided by the packer.
+A spread constraint, an affinity term and an anti-affinity term count the same thing: pods that a selector
+matches in some namespaces, per value of a label. Pods that state the same share a group. A group says which
+domains its counts allow; which bin a pod takes is decided by the packer.
 
 The domains of ``kubernetes.io/hostname`` are the bins themselves, counted by number.
 """
@@ -187,8 +187,8 @@ class TopologyCounts:
     """
     Counts pods in their groups as they are placed.
 
-    A pod on a claim whose zone is still open counts nowhere yet; it is counted as soon as the claim has one zone
-    left. For anti-affinity it counts in every zone that the claim may still get, as upstream does.
+    A pod on a claim whose zone is still open counts nowhere yet; it is counted as soon as the claim has one
+    zone left. For anti-affinity it counts in every zone that the claim may still get, as upstream does.
     """
 
     def __init__(self, topology: Topology, nodes: Sequence[ExistingNode]) -> None:

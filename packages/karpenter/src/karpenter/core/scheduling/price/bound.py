@@ -1,19 +1,21 @@
 """
 The lower bound: the least that any plan for the placed pods could cost, with a proof.
 
-If pods and machines were divisible, the cheapest way to serve the demand would be a linear program, and no real plan can
-cost less. Its dual gives each resource of each machine a value, such that no machine is worth more than its price.
-Adding up what the pods pay at such values is a lower bound whatever the values are, so the bound is always computed
-from the values and never taken from the program's own answer.
+If pods and machines were divisible, the cheapest way to serve the demand would be a linear program, and no
+real plan can cost less. Its dual gives each resource of each machine a value, such that no machine is worth
+more than its price. Adding up what the pods pay at such values is a lower bound whatever the values are, so
+the bound is always computed from the values and never taken from the program's own answer.
 
-With the optional library ``highspy`` the values are the best there are. Without it they are the best values that are
-equal for all machines, which gives a weaker bound; the plan names the method. The program grows with items times
-machines, so it is solved for a sample of items and the machines that matter; other machines take over the values of the
-one that suits them best, scaled to their own price, and join the program where that undervalues pods.
+With the optional library ``highspy`` the values are the best there are. Without it they are the best values
+that are equal for all machines, which gives a weaker bound; the plan names the method. The program grows
+with items times machines, so it is solved for a sample of items and the machines that matter; other
+machines take over the values of the one that suits them best, scaled to their own price, and join the
+program where that undervalues pods.
 
-Every placed pod counts, on the offerings of every NodePool that could serve it under any relaxation. Limits, weights,
-topology and minValues are left out, which only lowers the bound; room on existing nodes counts as free. The same values
-serve packing by price: :func:`size_classes` and :func:`with_one_offering` make a demand small enough to be packed.
+Every placed pod counts, on the offerings of every NodePool that could serve it under any relaxation.
+Limits, weights, topology and minValues are left out, which only lowers the bound; room on existing nodes
+counts as free. The same values serve packing by price: :func:`size_classes` and :func:`with_one_offering`
+make a demand small enough to be packed.
 """
 
 from __future__ import annotations
@@ -80,9 +82,9 @@ def size_classes(
     """
     Return which of ``sizes[item, resource]`` count as equal, as positions, in at most `most` size classes.
 
-    Items of different kinds never share a size class, even if that makes more than `most`. All items of a kind begin
-    in one size class, in which each counts as large as the largest. The class that wastes most is split where that
-    saves most, until there are `most` classes.
+    Items of different kinds never share a size class, even if that makes more than `most`. All items of a
+    kind begin in one size class, in which each counts as large as the largest. The class that wastes most
+    is split where that saves most, until there are `most` classes.
     """
     total = counts @ sizes
     scaled = sizes / np.where(total > 0, total, 1.0)
@@ -101,7 +103,7 @@ def size_classes(
 def _entry(
     scaled: NDArray[np.float64], counts: NDArray[np.float64], members: NDArray[np.int64]
 ) -> tuple[float, int, NDArray[np.int64]]:
-    """Return a size class with what it wastes; classes differ in their first item, so entries have an order."""
+    """Return a size class with what it wastes; the first item orders equal entries."""
     return -float(_waste(scaled, counts, members).sum()), int(members.min()), members
 
 
@@ -305,8 +307,8 @@ def _dearest_item_cost(market: Market, pod: NDArray[np.float64]) -> float:
     """
     Return the least that the dearest item costs by itself, with whole pods on each machine.
 
-    However few its pods are, the machine of the first of them is paid for whole. Of many items only those that
-    cost most by their values are considered.
+    However few its pods are, the machine of the first of them is paid for whole. Of many items only those
+    that cost most by their values are considered.
     """
     items = np.argsort(-pod * market.count, kind="stable")[:_CHUNK]
     each, whole = _cost_per_item(
@@ -484,9 +486,10 @@ def with_one_offering(items: Sequence[Item], counts: Sequence[float], template: 
     """
     Return the items, each restricted to one offering.
 
-    Nodes are filled with pods that may share them, which cannot be worked out when nearly every pod has its own set of
-    offerings. So each item is restricted to the offering where it costs the least, out of the few on which most of the
-    money is spent. Only packing is restricted: what a claim may be launched as still follows from its pods.
+    Nodes are filled with pods that may share them, which cannot be worked out when nearly every pod has its
+    own set of offerings. So each item is restricted to the offering where it costs the least, out of the
+    few on which most of the money is spent. Only packing is restricted: what a claim may be launched as
+    still follows from its pods.
     """
     demand = market(items, counts, [template])
     found = dual_values(demand)

@@ -1,9 +1,9 @@
 """
 The market: the demand of pods and the supply of offerings as arrays.
 
-An item is a number of equal pods with the offerings that they may use. A machine is an offering that no other one
-dominates: at least as large in every resource, usable by at least the same items, and no dearer. The bound and packing
-by price need only these.
+An item is a number of equal pods with the offerings that they may use. A machine is an offering that no
+other one dominates: at least as large in every resource, usable by at least the same items, and no dearer.
+The bound and packing by price need only these.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """
 Packing by price: fill every promising machine, buy the one with the lowest price per value, repeat.
 
-Each pod has a value: the least that it must cost anywhere (:mod:`.bound`). A machine is filled greedily with the pods
-that suit its remaining room; the filled machine with the lowest price per value is bought as often as the demand allows.
-What suits depends on a fill rule: whether valuable pods go first, and whether resources are weighted by their dual values
-or by the total demand. Several rules are tried. Then a few wasteful machines at a time are repacked with changing
-rules, as long as that saves money.
+Each pod has a value: the least that it must cost anywhere (:mod:`.bound`). A machine is filled greedily
+with the pods that suit its remaining room; the filled machine with the lowest price per value is bought as
+often as the demand allows. What suits depends on a fill rule: whether valuable pods go first, and whether
+resources are weighted by their dual values or by the total demand. Several rules are tried. Then a few
+wasteful machines at a time are repacked with changing rules, as long as that saves money.
 
 Works on a `Market`; knows nothing of pods, labels or topology. Deterministic for a seed.
 """
@@ -36,7 +36,7 @@ _BUY_SHARE: Final = 0.85
 
 _STEPS: Final = 600
 _ROUNDING: Final = 1 + 1e-15
-"""Makes up for the rounding error of a division, and for no more: a machine that lacks one byte is too small."""
+"""Makes up for the rounding error of a division and no more: a machine that lacks one byte is too small."""
 
 _FLOOR: Final = 0.15
 """The least weight of a resource."""
@@ -128,8 +128,9 @@ class _Packer:
         """
         Return the most promising of some machines, for what is left of a demand by its `value`.
 
-        Of equal machines that different items may use, such as in several zones, the one with the most demand is
-        taken; else one zone would take the pods that fit anywhere, and nothing would fill up the nodes of another.
+        Of equal machines that different items may use, such as in several zones, the one with the most
+        demand is taken; else one zone would take the pods that fit anywhere, and nothing would fill up the
+        nodes of another.
         """
         reach = self._market.fits[machines] @ value
         order = np.lexsort((-reach, self._shape[machines]))
@@ -175,7 +176,7 @@ class _Packer:
         machines: NDArray[np.int64],
         rule: FillRule,
     ) -> NDArray[np.float64]:
-        """Return what the filled machine with the lowest price per value holds; nothing when none takes a pod."""
+        """Return what the filled machine with the lowest price per value holds; nothing if none takes a pod."""
         filled = self._fill(left, worth, active, machines, rule)
         value = filled @ worth[active]
         present = np.zeros((len(filled), len(left)), bool)

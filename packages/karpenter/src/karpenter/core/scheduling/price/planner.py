@@ -1,16 +1,17 @@
 """
 The planner: starts from greedy packing, packs the same pods again by price, and keeps what is cheaper.
 
-Greedy packing decides everything that is not about price: which pods go to existing nodes, which NodePool serves
-them, and how they are spread over zones. Claims whose pods can be rearranged without changing any of that are
-taken apart, packed by price (:mod:`.patterns`), and opened again through the checked moves of the scheduler. A
-result that is dearer, or leaves a pod without a node, is discarded, so a plan never costs more than the greedy one.
+Greedy packing decides everything that is not about price: which pods go to existing nodes, which NodePool
+serves them, and how they are spread over zones. Claims whose pods can be rearranged without changing any of
+that are taken apart, packed by price (:mod:`.patterns`), and opened again through the checked moves of the
+scheduler. A result that is dearer, or leaves a pod without a node, is discarded, so a plan never costs more
+than the greedy one.
 
-Where pods of similar size were packed as if all were as large as the largest, room is left on every node: it is
-filled with pods that were meant for later nodes, and nodes that end up empty are never opened.
+Where pods of similar size were packed as if all were as large as the largest, room is left on every node:
+it is filled with pods that were meant for later nodes, and nodes that end up empty are never opened.
 
-Pods with devices are packed once more with a scheduler that lets a pod join a claim only if that raises the price
-by no more than a node of its own would cost: nodes with many devices are dear.
+Pods with devices are packed once more with a scheduler that lets a pod join a claim only if that raises the
+price by no more than a node of its own would cost: nodes with many devices are dear.
 """
 
 from __future__ import annotations
@@ -295,7 +296,7 @@ def _same_state(first: Scheduler, second: Scheduler, claim: int) -> ClaimState:
 
 
 def _demand(first: Scheduler, second: Scheduler, movable: list[int]) -> dict[Template, Counter[Part]]:
-    """Return the pods to rearrange, by template, each pinned as it was, as pod data of the second scheduler."""
+    """Return the pods to rearrange, by template, each pinned as it was, for the second scheduler."""
     placements = _moves_by_claim(first)
     found: dict[Template, Counter[Part]] = {}
     for claim in movable:
