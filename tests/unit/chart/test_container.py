@@ -36,9 +36,7 @@ def test_it_sees_what_it_copies() -> None:
 
 
 def test_everything_is_installed_by_its_hash() -> None:
-    """
-    The image installs what is locked, checked against hashes, and our own wheel without its dependencies.
-    """
+    """The image installs what is locked, checked against hashes, and our wheel without dependencies."""
     installs = re.findall(r"pip install ([^\\&]*)", TEXT)
 
     assert [("--require-hashes" in each, "--no-deps" in each) for each in installs] == [
