@@ -69,7 +69,7 @@ def ports_of(problem: Problem, where: Bin) -> Iterator[str]:
     for pod in where.pods:
         for port in host_ports(pod):
             for owner, other in taken:
-                if port.clashes_with(other):
+                if port.conflicts_with(other):
                     yield f"{pod.key} and {owner} both want port {port} of {where.name}"
         taken += [(pod.key, port) for port in host_ports(pod)]
     if isinstance(where, NewBin):

@@ -176,7 +176,7 @@ class _Packer:
         machines: NDArray[np.int64],
         rule: FillRule,
     ) -> NDArray[np.float64]:
-        """Return what the filled machine with the lowest price per value holds; nothing if none takes a pod."""
+        """Return what the filled machine with the lowest price per value holds, if any takes a pod."""
         filled = self._fill(left, worth, active, machines, rule)
         value = filled @ worth[active]
         present = np.zeros((len(filled), len(left)), bool)
