@@ -18,15 +18,15 @@ from typing import Self
 
 from karpenter.api.node import Node
 from karpenter.base.clock import Clock, SystemClock
+from karpenter.base.queue import Supervisor
 from karpenter.base.ratelimiting import TokenBucket
-from karpenter.base.tasks import Supervisor
 from karpenter.kube.client import Client
 from karpenter.kube.recorder import Recorder
 from karpenter_local import kubeconfig
-from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.apiserver.server import Server
-from karpenter_local.apiserver.store import Store
+from karpenter_local.apiserver.store import ObjectStore
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.suite import Suite
 from karpenter_local.controllers.writer import Writer
@@ -34,7 +34,7 @@ from karpenter_local.home import Home
 from karpenter_local.kubelet.fleet import Fleet
 from karpenter_local.kubelet.machine import demo_node
 from karpenter_local.kubelet.settings import Settings
-from karpenter_local.scheduler.loop import Scheduler
+from karpenter_local.scheduler.loop import KubeScheduler
 
 ZONES = ("local-1a", "local-1b", "local-1c")
 
@@ -51,13 +51,16 @@ class LocalCluster:
         http: bool = False,
         port: int = 0,
         fleet: Settings | None = None,
+        controllers: bool = True,
     ) -> None:
+        """Without `controllers` there is an API server alone: nothing in the cluster moves by itself."""
         self.clock = clock or SystemClock()
         self.seed = seed
         self._http = http
+        self._runs_controllers = controllers
         self._port = port
         self._home = Home(data_dir) if data_dir is not None else None
-        store = self._home.store if self._home is not None else Store()
+        store = self._home.store if self._home is not None else ObjectStore()
         self.server = Server(clock=self.clock, store=store, seed=seed)
         self.client = self.connect("kubectl")
         self._controllers = self.connect("kube-controller-manager")
@@ -78,18 +81,20 @@ class LocalCluster:
             self.clock,
             chance=self._chance("collector"),
         )
-        self.scheduler = Scheduler(
+        self.scheduler = KubeScheduler(
             self.informers, self._writer(self._scheduling, "default-scheduler"), self.clock, seed=seed
         )
         self.fleet = Fleet(
             self.informers, self._writer(self._kubelets, "kubelet"), self.clock, seed=seed, settings=fleet
         )
-        self.front: HttpFront | None = None
+        self.front: SecureServer | None = None
         self._supervisor = Supervisor(chance=self._chance("supervisor"))
 
     async def __aenter__(self) -> Self:
         if self._http:
             await self._listen()
+        if not self._runs_controllers:
+            return self
         for name, recorder in self._recorders.items():
             self._supervisor.start(f"events/{name}", recorder.run)
         self.informers.start(self._supervisor)
@@ -111,7 +116,7 @@ class LocalCluster:
     async def _listen(self) -> None:
         """Open the server's door; a cluster that is kept keeps its address, token and certificates, too."""
         if self._home is None:
-            self.front = HttpFront(self.server)
+            self.front = SecureServer(self.server)
             await self.front.start(self._port)
         else:
             self.front = self._home.front(self.server)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from karpenter.api.cluster import Event
-    from karpenter_local.demo.scenes import Outcome, Picture, Scene
+    from karpenter_local.demo.scenes import Picture, Scene, SceneResult
 
 _SHOWN_LINES: Final = 12
 _TOLD: Final = frozenset(
@@ -41,7 +41,7 @@ _TOLD: Final = frozenset(
 
 
 class Screen:
-    """Shows the tour; use as a context manager."""
+    """Shows the demo; use as a context manager."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -62,7 +62,7 @@ class Screen:
             self._live.stop()
 
     def show(self, scene: Scene, picture: Picture, events: list[Event]) -> None:
-        """Show the stage at one moment, and what was announced since."""
+        """Show the cluster at one moment, and the events since."""
         fresh = [self._told(event, picture.seconds) for event in events if self._is_news(event)]
         self._lines += fresh
         if self._live is not None:
@@ -130,14 +130,14 @@ def frame(screen: Screen, scene: Scene, picture: Picture) -> Group:
 
 def _machines(picture: Picture) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("machine", "type", "zone", "bought", "state", "cpu", "pods", "$/hour"):
+    for name in ("machine", "type", "zone", "capacity", "state", "cpu", "pods", "$/hour"):
         table.add_column(name, no_wrap=True)
     for each in picture.machines:
         table.add_row(
             each.name,
             each.kind,
             each.zone,
-            each.bought,
+            each.capacity_type,
             each.state,
             bar(each.cpu),
             "●" * each.pods,
@@ -146,12 +146,12 @@ def _machines(picture: Picture) -> Table:
     return table
 
 
-def summary(outcomes: list[Outcome]) -> Table:
+def summary(results: list[SceneResult]) -> Table:
     """Return what happened, scene by scene."""
     table = Table(title="What happened", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("", "expected", "took", "machines", "$/hour"):
         table.add_column(name)
-    for each in outcomes:
+    for each in results:
         mark = Text("✔ held", style="green") if each.held else Text("✘ did not hold", style="red")
         picture = each.picture
         table.add_row(

@@ -1,8 +1,7 @@
 """
-A stage for the operator: an embedded cluster in one process, the operator in another, and their figures.
+A sandbox and an operator as processes of their own that talk over HTTP with TLS on loopback.
 
-Both are real processes that talk over HTTP with TLS on loopback; memory and processor time of the operator
-are what the operating system says of its process.
+Memory and processor time of the operator are what the operating system says of its process.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -23,29 +22,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import aiohttp
 import structlog
 
-from karpenter.api.crd.definitions import DEFINITIONS, render
-from karpenter.base.clock import SystemClock
-from karpenter.kube.rest import untyped
-from karpenter_local import kubeconfig
-from karpenter_local.apiserver.http import HttpFront
-from karpenter_local.cluster import LocalCluster
+from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
+from karpenter_local.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
     from multiprocessing.connection import Connection
 
     from karpenter.kube.client import Client
 
     Load = Callable[[Client], Awaitable[None]]
 
-CRDS: Final = untyped(
-    "apiextensions.k8s.io/v1", "customresourcedefinitions", kind="CustomResourceDefinition", namespaced=False
-)
 _KIB: Final = 1024
 _PORTS: Final = (18480, 18481)
+_STOP_WITHIN: Final = 20
+_EVALUATED: Final = "karpenter_voluntary_disruption_decision_evaluation_duration_seconds_count"
 
 
-class Usage(NamedTuple):
+class ProcessUsage(NamedTuple):
     """What a process has used so far."""
 
     cpu: float
@@ -58,7 +52,7 @@ class Usage(NamedTuple):
     """The memory in bytes that it holds."""
 
 
-class Operator:
+class OperatorSubprocess:
     """An operator in a process of its own."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -66,7 +60,7 @@ class Operator:
         self._log = log
         self._started = time.monotonic()
 
-    def usage(self) -> Usage:
+    def usage(self) -> ProcessUsage:
         """Return what the process has used so far."""
         pid = self._process.pid
         status = dict(
@@ -74,40 +68,39 @@ class Operator:
         )
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         ticks = int(fields[11]) + int(fields[12])
-        return Usage(
+        return ProcessUsage(
             cpu=ticks / os.sysconf("SC_CLK_TCK"),
             most=int(status["VmHWM"].split()[0]) * _KIB,
             now=int(status["VmRSS"].split()[0]) * _KIB,
         )
 
-    async def leads(self) -> float:
+    async def until_leading(self) -> float:
         """Wait until it leads and has seen everything; return seconds since its start."""
         while b"operator.leads" not in self._log.read_bytes():
             assert self._process.poll() is None, "the operator has ended"
             await asyncio.sleep(0.02)
         return time.monotonic() - self._started
 
-    async def looked(self) -> None:
-        """Wait until it has looked once for something to save."""
-        metric = "karpenter_voluntary_disruption_decision_evaluation_duration_seconds_count"
+    async def until_evaluated(self) -> None:
+        """Wait until it has looked once for something to disrupt."""
         async with aiohttp.ClientSession() as session:
             while True:
                 async with session.get(f"http://127.0.0.1:{_PORTS[0]}/metrics") as answer:
-                    if metric in await answer.text():
+                    if _EVALUATED in await answer.text():
                         return
                 await asyncio.sleep(5.0)
 
 
 @contextmanager
-def cluster(*, load: Load | None = None, alive: bool = True) -> Iterator[Path]:
+def cluster_process(*, load: Load | None = None, controllers: bool = True) -> Iterator[Path]:
     """
     Run an embedded cluster, and yield its kubeconfig.
 
-    One that is not alive is an API server with what `load` has put there: nothing in it moves by itself.
+    Without `controllers` it is an API server with what `load` has put there: nothing moves by itself.
     """
     fresh = multiprocessing.get_context("spawn")
     ours, theirs = fresh.Pipe()
-    process = fresh.Process(target=_serve, args=(theirs, load, alive), daemon=True)
+    process = fresh.Process(target=_serve, args=(theirs, load, controllers), daemon=True)
     process.start()
     try:
         with TemporaryDirectory() as folder:
@@ -120,7 +113,7 @@ def cluster(*, load: Load | None = None, alive: bool = True) -> Iterator[Path]:
 
 
 @contextmanager
-def operator(kubeconfig: Path, **settings: str) -> Iterator[Operator]:
+def operator_process(kubeconfig: Path, **settings: str) -> Iterator[OperatorSubprocess]:
     """Run an operator against a cluster; settings are environment variables."""
     ports = {"METRICS_PORT": str(_PORTS[0]), "HEALTH_PROBE_PORT": str(_PORTS[1])}
     environment = {**os.environ, **ports, "KUBECONFIG": str(kubeconfig), **settings}
@@ -130,46 +123,30 @@ def operator(kubeconfig: Path, **settings: str) -> Iterator[Operator]:
             [sys.executable, "-m", "karpenter.cli", "run"], env=environment, stdout=output, stderr=output
         )
         try:
-            yield Operator(process, log)
+            yield OperatorSubprocess(process, log)
         finally:
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(20)
+                process.wait(_STOP_WITHIN)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
 
 
-def _serve(pipe: Connection, load: Load | None, alive: bool) -> None:
+def _serve(pipe: Connection, load: Load | None, controllers: bool) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    asyncio.run(_serving(pipe, load, alive))
+    asyncio.run(_serve_cluster(pipe, load, controllers=controllers))
 
 
-async def _serving(pipe: Connection, load: Load | None, alive: bool) -> None:
-    async with _world(alive) as (made, front):
-        for each in DEFINITIONS:
-            await made.create(CRDS, render(each))
+async def _serve_cluster(pipe: Connection, load: Load | None, *, controllers: bool) -> None:
+    sandbox = Sandbox(
+        clock="real",
+        cluster=ClusterOptions(http=True, controllers=controllers),
+        cloud=KwokOptions(in_operator=True),
+        operators=0,
+    )
+    async with sandbox:
         if load is not None:
-            await load(made)
-        certificates = front.certificates
-        text = kubeconfig.render(
-            name="bench", url=front.url, authority=certificates.authority, token=front.token
-        )
-        pipe.send(text)
+            await load(sandbox.client)
+        pipe.send(sandbox.running.kubeconfig)
         await asyncio.Event().wait()
-
-
-@asynccontextmanager
-async def _world(alive: bool) -> AsyncIterator[tuple[Client, HttpFront]]:
-    made = LocalCluster(SystemClock(), http=True)
-    if alive:
-        async with made:
-            assert made.front is not None
-            yield made.client, made.front
-        return
-    front = HttpFront(made.server)
-    await front.start()
-    try:
-        yield made.client, front
-    finally:
-        await front.stop()

@@ -1,4 +1,4 @@
-"""Machines that are exchanged: replacements first, never dearer, and never back again."""
+"""Machines that are replaced: replacements come first, never cost more, and nothing comes back."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from karpenter_local.simulation.invariants.exchange import Exchange
+from karpenter_local.simulation.invariants.disruption import ReplacementInvariant
 from tests.unit.local.simulation.broken import asked, claim, found, machine, node, pod
 
 if TYPE_CHECKING:
-    from karpenter_local.simulation.invariants.rule import Rule
-    from karpenter_local.simulation.replica import Replica
-    from karpenter_local.simulation.world import World
+    from karpenter_local.sandbox.operators import Replica
+    from karpenter_local.simulation.cluster import SimulatedCluster
+    from karpenter_local.simulation.invariants.invariant import Invariant
 
 SMALL, LARGE = "c-1x-amd64-linux", "c-4x-amd64-linux"
 
 
-def command(world: World, rule: Rule, old: str, new: str, *, complete: bool = True) -> None:
+def command(
+    cluster: SimulatedCluster, invariant: Invariant, old: str, new: str, *, complete: bool = True
+) -> None:
     """Let the operator delete machine `old`, with `new` in its place."""
-    goes = world.mirror.claims[old]
+    goes = cluster.mirror.claims[old]
     if complete:
-        claim(world, new, "Initialized", kind=world.mirror.claims[new].metadata.labels[_TYPE])
+        claim(cluster, new, "Initialized", kind=cluster.mirror.claims[new].metadata.labels[_TYPE])
     candidate = SimpleNamespace(claim=goes)
     begun: Any = SimpleNamespace(
         command=SimpleNamespace(reason="Underutilized"),
@@ -34,19 +36,19 @@ def command(world: World, rule: Rule, old: str, new: str, *, complete: bool = Tr
         started=datetime(2025, 1, 1, tzinfo=UTC),
     )
     operator = SimpleNamespace(commands=SimpleNamespace(under_way=[begun]))
-    world.replicas[:] = [cast("Replica", SimpleNamespace(operator=operator))]
-    rule.called(*asked("DELETE", f"/apis/karpenter.sh/v1/nodeclaims/{old}"))
-    world.replicas.clear()
+    cluster.replicas[:] = [cast("Replica", SimpleNamespace(operator=operator))]
+    invariant.on_call(*asked("DELETE", f"/apis/karpenter.sh/v1/nodeclaims/{old}"))
+    cluster.replicas.clear()
 
 
 _TYPE = "node.kubernetes.io/instance-type"
 
 
-def a_machine(world: World, name: str, kind: str) -> None:
+def a_machine(cluster: SimulatedCluster, name: str, kind: str) -> None:
     """Let there be a machine of a kind that is about to be disrupted."""
-    machine(world, name)
-    node(world, name)
-    claim(world, name, "Initialized", reason="Underutilized", kind=kind)
+    machine(cluster, name)
+    node(cluster, name)
+    claim(cluster, name, "Initialized", reason="Underutilized", kind=kind)
 
 
 @pytest.mark.parametrize(
@@ -72,12 +74,12 @@ def a_machine(world: World, name: str, kind: str) -> None:
 def test_replacements_come_first_and_cost_less(old: str, new: str, complete: bool, wrong: list[str]) -> None:
     """Nothing goes before its replacement is complete, and nothing is replaced by what costs more."""
 
-    def scene(world: World, rule: Rule) -> None:
-        a_machine(world, "a", old)
-        claim(world, "b", kind=new)
-        command(world, rule, "a", "b", complete=complete)
+    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        a_machine(cluster, "a", old)
+        claim(cluster, "b", kind=new)
+        command(cluster, invariant, "a", "b", complete=complete)
 
-    assert found(Exchange, scene) == wrong
+    assert found(ReplacementInvariant, scene) == wrong
 
 
 @pytest.mark.parametrize(
@@ -87,13 +89,13 @@ def test_replacements_come_first_and_cost_less(old: str, new: str, complete: boo
 def test_what_went_does_not_come_back(more: int, wrong: int) -> None:
     """Within the hour, no exchange leads back to where an earlier one began, unless the pods are others."""
 
-    def scene(world: World, rule: Rule) -> None:
-        pod(world, "web")
+    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        pod(cluster, "web")
         for old, new, kind in (("a", "b", SMALL), ("b", "c", SMALL)):
-            a_machine(world, old, kind)
-            claim(world, new, kind=kind)
-            command(world, rule, old, new)
+            a_machine(cluster, old, kind)
+            claim(cluster, new, kind=kind)
+            command(cluster, invariant, old, new)
             for number in range(more):
-                pod(world, f"more-{number}")
+                pod(cluster, f"more-{number}")
 
-    assert len(found(Exchange, scene)) == wrong
+    assert len(found(ReplacementInvariant, scene)) == wrong

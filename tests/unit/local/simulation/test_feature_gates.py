@@ -14,25 +14,26 @@ from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
 from karpenter.api.wire import convert
 from karpenter.operator.options import parse_settings
-from karpenter_local.simulation.invariants.gated import Repair, Room, Sizes, Word
-from karpenter_local.simulation.mirror import Wrote
-from karpenter_local.simulation.script import Script
-from karpenter_local.simulation.workload import gated
+from karpenter_local.simulation.invariants.machines import RepairInvariant, StaticPoolInvariant
+from karpenter_local.simulation.invariants.workloads import BufferInvariant, OverlayInvariant
+from karpenter_local.simulation.mirror import ObjectWrite
+from karpenter_local.simulation.scenario import Scenario
+from karpenter_local.simulation.workload import draw_gated
 from tests.unit.local.simulation.broken import claim, found, node, pod, pool
 
 if TYPE_CHECKING:
-    from karpenter_local.simulation.invariants.rule import Rule
-    from karpenter_local.simulation.world import World
+    from karpenter_local.simulation.cluster import SimulatedCluster
+    from karpenter_local.simulation.invariants.invariant import Invariant
 
 
-def static(world: World, replicas: int, limit: int = 0) -> None:
+def static(cluster: SimulatedCluster, replicas: int, limit: int = 0) -> None:
     """Let the pool be of a fixed size."""
-    pool(world)
-    made = world.mirror.pools["default"]
+    pool(cluster)
+    made = cluster.mirror.pools["default"]
     limits = {"nodes": str(limit)} if limit else {}
     spec = msgspec.structs.replace(made.spec, replicas=replicas, limits=limits)
-    world.mirror.pools["default"] = msgspec.structs.replace(made, spec=spec)
-    assert isinstance(world.mirror.pools["default"], NodePool)
+    cluster.mirror.pools["default"] = msgspec.structs.replace(made, spec=spec)
+    assert isinstance(cluster.mirror.pools["default"], NodePool)
 
 
 @pytest.mark.parametrize(
@@ -48,35 +49,35 @@ def static(world: World, replicas: int, limit: int = 0) -> None:
 def test_static_pools_have_their_size(replicas: int, limit: int, wrong: list[str]) -> None:
     """In the end they have as many machines as they say, and never more than they may."""
 
-    def scene(world: World, rule: Rule) -> None:
-        static(world, replicas, limit)
-        claim(world, "a", "Initialized")
-        rule.wrote(Wrote(None, claim(world, "b", "Initialized")))
+    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        static(cluster, replicas, limit)
+        claim(cluster, "a", "Initialized")
+        invariant.on_write(ObjectWrite(None, claim(cluster, "b", "Initialized")))
 
-    assert found(Sizes, scene)[:1] == wrong
+    assert found(StaticPoolInvariant, scene)[:1] == wrong
 
 
 def test_machines_that_leave_do_not_count() -> None:
     """A machine that a user's pod holds is on its way out all the same, and takes room below the limit."""
 
-    def scene(world: World, _rule: Rule) -> None:
-        static(world, 2, limit=2)
-        claim(world, "a", "Initialized")
-        claim(world, "b", "Initialized", leaving=True)
+    def scene(cluster: SimulatedCluster, _invariant: Invariant) -> None:
+        static(cluster, 2, limit=2)
+        claim(cluster, "a", "Initialized")
+        claim(cluster, "b", "Initialized", leaving=True)
 
-    assert found(Sizes, scene) == []
+    assert found(StaticPoolInvariant, scene) == []
 
 
-def ready(world: World, name: str, *, cores: str = "4", status: str = "True") -> None:
+def ready(cluster: SimulatedCluster, name: str, *, cores: str = "4", status: str = "True") -> None:
     """Let there be a node with so many cores."""
-    node(world, name)
+    node(cluster, name)
     said = {"conditions": [{"type": "Ready", "status": status}], "allocatable": {"cpu": cores}}
     plain: dict[str, Any] = {
         "metadata": {"name": name},
         "spec": {"providerID": f"kwok://{name}"},
         "status": said,
     }
-    world.mirror.nodes[name] = convert(plain, Node)
+    cluster.mirror.nodes[name] = convert(plain, Node)
 
 
 @pytest.mark.parametrize(
@@ -89,20 +90,20 @@ def ready(world: World, name: str, *, cores: str = "4", status: str = "True") ->
 def test_buffers_have_their_room(cores: str, wrong: list[str]) -> None:
     """In the end as many pods would fit as a buffer asks for."""
 
-    def scene(world: World, _rule: Rule) -> None:
-        ready(world, "a", cores=cores)
-        ready(world, "broken", cores="64", status="False")
-        pod(world, "over", on="a", phase="Succeeded")
+    def scene(cluster: SimulatedCluster, _invariant: Invariant) -> None:
+        ready(cluster, "a", cores=cores)
+        ready(cluster, "broken", cores="64", status="False")
+        pod(cluster, "over", on="a", phase="Succeeded")
         template = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]}
         made = {"metadata": {"name": "spare"}, "template": {"spec": template}}
-        world.cluster.server.store.put("podtemplates", "default/spare", made)
+        cluster.sandbox.cluster.server.store.put("podtemplates", "default/spare", made)
         plain = {
             "metadata": {"name": "spare", "namespace": "default"},
             "spec": {"podTemplateRef": {"name": "spare"}, "replicas": 3},
         }
-        world.mirror.buffers["default/spare"] = convert(plain, CapacityBuffer)
+        cluster.mirror.buffers["default/spare"] = convert(plain, CapacityBuffer)
 
-    assert found(Room, scene) == wrong
+    assert found(BufferInvariant, scene) == wrong
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_buffers_have_their_room(cores: str, wrong: list[str]) -> None:
 def test_overlays_say_if_they_hold(said: list[str], wrong: list[str]) -> None:
     """In the end each has its word, and one of the heaviest is in force."""
 
-    def scene(world: World, _rule: Rule) -> None:
+    def scene(cluster: SimulatedCluster, _invariant: Invariant) -> None:
         for name, status in zip("ab", said, strict=True):
             conditions = [{"type": "ValidationSucceeded", "status": status, "reason": "X"}] if status else []
             plain = {
@@ -124,9 +125,9 @@ def test_overlays_say_if_they_hold(said: list[str], wrong: list[str]) -> None:
                 "spec": {"requirements": [], "weight": 1},
                 "status": {"conditions": conditions},
             }
-            world.mirror.overlays[name] = convert(plain, NodeOverlay)
+            cluster.mirror.overlays[name] = convert(plain, NodeOverlay)
 
-    assert found(Word, scene) == wrong
+    assert found(OverlayInvariant, scene) == wrong
 
 
 @pytest.mark.parametrize(
@@ -139,30 +140,30 @@ def test_overlays_say_if_they_hold(said: list[str], wrong: list[str]) -> None:
 def test_broken_nodes_do_not_stay(gate: str, wrong: list[str]) -> None:
     """In the end no node is broken, if that is what the operator is for."""
 
-    def scene(world: World, _rule: Rule) -> None:
-        world.settings = parse_settings({"feature-gates": f"NodeRepair={gate}"})
-        ready(world, "a", status="False")
-        ready(world, "b")
+    def scene(cluster: SimulatedCluster, _invariant: Invariant) -> None:
+        cluster.sandbox.settings = parse_settings({"feature-gates": f"NodeRepair={gate}"})
+        ready(cluster, "a", status="False")
+        ready(cluster, "b")
 
-    assert found(Repair, scene) == wrong
+    assert found(RepairInvariant, scene) == wrong
 
 
 def test_nothing_breaks_where_nothing_goes_wrong() -> None:
     """Without faults gates are open as often, and nodes stay whole."""
-    quiet = [gated(Random(seed), 180.0, "none") for seed in range(100)]  # noqa: S311  dice
-    loud = [gated(Random(seed), 180.0, "many") for seed in range(100)]  # noqa: S311  dice
+    quiet = [draw_gated(Random(seed), 180.0, "none") for seed in range(100)]  # noqa: S311  chance of a test
+    loud = [draw_gated(Random(seed), 180.0, "many") for seed in range(100)]  # noqa: S311  chance of a test
 
     assert [each.gates for each in quiet] == [each.gates for each in loud]
     assert 20 < sum(1 for each in quiet if each.gates) < 60
     assert sum(len(each.steps) for each in quiet) < sum(len(each.steps) for each in loud)
 
 
-def test_gates_that_are_given_leave_those_of_a_life_open() -> None:
-    """A life has steps behind its gates: another gate does not close them, and the same one does."""
-    script = Script(seed=1, seconds=1.0, steps=(), settings={"feature-gates": "StaticCapacity=true"})
+def test_given_gates_do_not_disable_those_of_a_scenario() -> None:
+    """A scenario has steps that need its gates: another gate does not disable them, the same one does."""
+    scenario = Scenario(seed=1, seconds=1.0, steps=(), settings={"feature-gates": "StaticCapacity=true"})
 
-    assert script.set_to({}) == script.settings
-    assert script.set_to({"feature-gates": "NodeRepair=true", "log-level": "debug"}) == {
+    assert scenario.settings_with({}) == scenario.settings
+    assert scenario.settings_with({"feature-gates": "NodeRepair=true", "log-level": "debug"}) == {
         "feature-gates": "StaticCapacity=true,NodeRepair=true",
         "log-level": "debug",
     }
