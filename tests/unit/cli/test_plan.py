@@ -161,7 +161,7 @@ def test_json_and_yaml_say_the_same(catalogue: Any) -> None:
     as_yaml = yaml.safe_load(run("--catalog", file, "-o", "yaml").stdout)
 
     assert as_json == as_yaml
-    assert list(as_json) == ["kind", "newNodes", "existingNodes", "unscheduled", "cost"]
+    assert list(as_json) == ["kind", "newNodes", "existingNodes", "unscheduled", "skipped", "cost"]
     assert as_json["newNodes"][0]["pods"] == ["default/a"]
     assert [each["pod"] for each in as_json["unscheduled"]] == ["default/huge"]
 

@@ -16,13 +16,12 @@ from karpenter.controllers.controller import InlineExecutor
 from karpenter.controllers.disruption import UNSYNCED, Disruption
 from karpenter.controllers.disruption_queue import PERIOD, DisruptionQueue
 from karpenter.core.disruption.candidates import find_candidates
-from karpenter.core.disruption.churn import SHORTEST, ExpectedOutcome
+from karpenter.core.disruption.churn import SHORTEST, ExpectedOutcome, Payback
 from karpenter.core.disruption.command import DRIFTED, EMPTY
-from karpenter.core.disruption.disrupt import DisruptionSettings
-from karpenter.core.disruption.validation import confirm
+from karpenter.core.disruption.memory import DisruptionMemory, FinishedCommand
+from karpenter.core.disruption.settings import DisruptionContext
+from karpenter.core.disruption.validation import validate
 from karpenter.core.effects import DeleteObject
-from karpenter.core.scheduling.build.build import SchedulingPolicy
-from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
@@ -55,17 +54,17 @@ class Shop:
 
 
 class Noting(InlineExecutor):
-    """Does the work at once, and notes under which rules."""
+    """Does the work at once, and notes with which memory."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
     async def run(self, work: Any) -> Any:
         """Do some work."""
-        if "rules" in work.keywords:
-            self._stage.asked.append(work.keywords["rules"])
+        if work.func is not validate:
+            self._stage.asked.append(work.args[-1])
         found = await super().run(work)
-        if work.func is confirm:
+        if work.func is validate:
             self._stage.put(*self._stage.meanwhile)
         return found
 
@@ -80,36 +79,34 @@ class Stage(Shell):
             self.put(*(part if isinstance(part, list) else [part]))
         self.store.complete = True
         self.metrics = Metrics(clock=self.clock)
-        self.commands = DisruptionQueue(
+        self.queue = DisruptionQueue(
             store=self.store,
             performer=self.performer,
             clock=self.clock,
             metrics=self.metrics,
             rules=ALL_LABEL_RULES,
-            promise=timedelta(seconds=20),
+            nominated_for=timedelta(seconds=20),
         )
         self.disruption = Disruption(
             store=self.store,
             performer=self.performer,
             catalogs=Shop(),  # type: ignore[arg-type]
-            commands=self.commands,
+            queue=self.queue,
             worker=Noting(self),
             clock=self.clock,
             metrics=self.metrics,
-            options=Options(),
-            policy=SchedulingPolicy(),
-            rules=DisruptionSettings(),
+            context=DisruptionContext(),
             buffered=frozenset,
             deciding=asyncio.Lock(),
         )
 
-        self.asked: list[DisruptionSettings] = []
+        self.asked: list[DisruptionMemory] = []
         self.meanwhile: tuple[Any, ...] = ()
         """What comes while somebody looks again."""
 
     @property
-    def last_rules(self) -> DisruptionSettings:
-        """The rules under which was decided last."""
+    def last_memory(self) -> DisruptionMemory:
+        """The memory with which was decided last."""
         return self.asked[-1]
 
     def proposed(self) -> tuple[Command, tuple[Candidate, ...]]:
@@ -123,11 +120,11 @@ class Stage(Shell):
     async def begin(self) -> bool:
         """Begin what is proposed."""
         command, candidates = self.proposed()
-        return await self.commands.begin(command, candidates, "a test's")
+        return (await self.queue.start(command, candidates, "a test's")).begun
 
     def finish_replacements(self) -> None:
         """Let every replacement be complete."""
-        for begun in self.commands.under_way:
+        for begun in self.queue.in_progress:
             for name in begun.replacements:
                 claim = self.store.claim(name)
                 assert claim is not None
@@ -153,11 +150,11 @@ def test_an_empty_machine_is_closed_and_then_removed() -> None:
     async def main() -> None:
         stage = empty()
         assert await stage.begin()
-        assert stage.store.marked == stage.commands.claims == {"idle"}
+        assert stage.store.marked == stage.queue.claims == {"idle"}
         assert set(stage.performer.kinds) == {"Amend"}
-        assert await stage.commands.look() == PERIOD
+        assert await stage.queue.look() == PERIOD
         assert {"DeleteObject", "Announce", "Count"} <= set(stage.performer.kinds)
-        assert stage.commands.under_way == []
+        assert stage.queue.in_progress == []
 
     asyncio.run(main())
 
@@ -168,8 +165,8 @@ def test_a_machine_is_not_removed_by_two_commands() -> None:
     async def main() -> None:
         stage = empty()
         command, candidates = stage.proposed()
-        assert await stage.commands.begin(command, candidates, "first")
-        assert not await stage.commands.begin(command, candidates, "second")
+        assert (await stage.queue.start(command, candidates, "first")).begun
+        assert not (await stage.queue.start(command, candidates, "second")).begun
 
     asyncio.run(main())
 
@@ -182,13 +179,13 @@ def test_a_replacement_comes_first() -> None:
         assert stage.proposed()[0].reason == DRIFTED
         assert await stage.begin()
         assert "CreateClaim" in stage.performer.kinds
-        await stage.commands.look()
+        await stage.queue.look()
         assert stage.performer.kinds == ["Announce"]
         stage.finish_replacements()
         stage.clock.seconds += 30.0
-        await stage.commands.look()
+        await stage.queue.look()
         assert "DeleteObject" in stage.performer.kinds
-        assert list(stage.commands.start_ups) == [timedelta(seconds=30)]
+        assert [each.start_up for each in stage.queue.take_finished()] == [timedelta(seconds=30)]
 
     asyncio.run(main())
 
@@ -200,15 +197,15 @@ def test_what_cannot_be_finished_is_undone(how: str) -> None:
     async def main() -> None:
         stage = drifted()
         assert await stage.begin()
-        (begun,) = stage.commands.under_way
+        (begun,) = stage.queue.in_progress
         if "gone" in how:
             replacement = stage.store.claim(begun.replacements[0])
             assert replacement is not None
             stage.store.apply(ObjectDeleted(replacement))
         else:
             stage.clock.seconds += 601.0
-        await stage.commands.look()
-        assert stage.commands.under_way == []
+        await stage.queue.look()
+        assert stage.queue.in_progress == []
         assert stage.store.marked == frozenset()
         labels = {"decision": "replace", "reason": "drifted", "consolidation_type": ""}
         assert stage.metrics[declared.QUEUE_FAILURES].value(**labels) == 1.0
@@ -224,7 +221,7 @@ def test_a_machine_that_must_not_go_any_more_is_opened_again() -> None:
         assert await stage.begin()
         assert stage.store.marked == {"idle-1", "idle-2"}
         stage.put(pod("late-1", "idle-1", annotations={DO_NOT_DISRUPT: "true"}))
-        await stage.commands.look()
+        await stage.queue.look()
         gone = [each.name for each in stage.performer.effects if isinstance(each, DeleteObject)]
         assert gone == ["idle-2"]
         assert stage.store.marked == {"idle-2"}
@@ -232,9 +229,9 @@ def test_a_machine_that_must_not_go_any_more_is_opened_again() -> None:
         stage = empty()
         assert await stage.begin()
         stage.put(pod("late-1", "idle"))
-        await stage.commands.look()
+        await stage.queue.look()
         assert "DeleteObject" not in stage.performer.kinds
-        assert (stage.commands.under_way, stage.store.marked) == ([], frozenset())
+        assert (stage.queue.in_progress, stage.store.marked) == ([], frozenset())
         labels = {"decision": "delete", "reason": "empty", "consolidation_type": "empty"}
         assert stage.metrics[declared.QUEUE_FAILURES].value(**labels) == 1.0
 
@@ -251,12 +248,12 @@ def test_what_cannot_be_begun_is_given_up() -> None:
         stage.performer.error = None
         command, candidates = stage.proposed()
         stage.drop(*machine("idle"))
-        assert not await stage.commands.begin(command, candidates, "a machine that is gone")
+        assert not (await stage.queue.start(command, candidates, "a machine that is gone")).begun
 
         stage = drifted()
         command, candidates = stage.proposed()
         stage.drop(pool())
-        assert not await stage.commands.begin(command, candidates, "a pool that is gone")
+        assert not (await stage.queue.start(command, candidates, "a pool that is gone")).begun
         assert stage.store.marked == frozenset()
 
     asyncio.run(main())
@@ -269,11 +266,11 @@ def test_a_failure_only_delays() -> None:
         stage = empty()
         assert await stage.begin()
         stage.performer.error = LOST
-        assert await stage.commands.look() == PERIOD
-        assert len(stage.commands.under_way) == 1
+        assert await stage.queue.look() == PERIOD
+        assert len(stage.queue.in_progress) == 1
         stage.performer.error = None
-        await stage.commands.look()
-        assert stage.commands.under_way == []
+        await stage.queue.look()
+        assert stage.queue.in_progress == []
 
     asyncio.run(main())
 
@@ -286,8 +283,8 @@ def test_what_fails_for_too_long_is_undone() -> None:
         assert await stage.begin()
         stage.performer.error = LOST
         stage.clock.seconds += 601.0
-        assert await stage.commands.look() == PERIOD
-        assert (stage.commands.under_way, stage.store.marked) == ([], frozenset())
+        assert await stage.queue.look() == PERIOD
+        assert (stage.queue.in_progress, stage.store.marked) == ([], frozenset())
 
     asyncio.run(main())
 
@@ -300,7 +297,7 @@ def test_a_pass_proposes_waits_looks_again_and_begins() -> None:
         before = stage.clock.seconds
         assert await stage.disruption.look() == 0.0
         assert stage.clock.seconds - before >= 15.0
-        assert stage.commands.claims == {"idle"}
+        assert stage.queue.claims == {"idle"}
         labels = {"decision": "delete", "reason": EMPTY.lower(), "consolidation_type": "empty"}
         assert stage.metrics[declared.DECISIONS].value(**labels) == 1.0
 
@@ -321,7 +318,7 @@ def test_what_comes_while_a_command_is_looked_at_again_counts(late: Any, begun: 
         stage = empty()
         stage.meanwhile = (late,)
         await stage.disruption.look()
-        assert stage.commands.claims == ({"idle"} if begun else set())
+        assert stage.queue.claims == ({"idle"} if begun else set())
         failed = stage.metrics[declared.FAILED_VALIDATIONS].value(consolidation_type="empty")
         assert failed == (0.0 if begun else 1.0)
 
@@ -340,12 +337,11 @@ def test_what_was_seen_is_part_of_the_question() -> None:
             moved=1,
             since=NOW - timedelta(hours=1),
         )
-        stage.commands.over.append(missed)
-        stage.commands.start_ups.append(timedelta(minutes=9))
+        stage.queue._finished.append(FinishedCommand(expected=missed, start_up=timedelta(minutes=9)))
         await stage.disruption.look()
-        assert stage.last_rules.resting == {"default"}
-        assert stage.last_rules.payback.start_up == timedelta(minutes=9)
-        assert stage.last_rules.payback.lives == {}
+        assert stage.last_memory.resting.keys() == {"default"}
+        assert stage.last_memory.start_ups == (timedelta(minutes=9),)
+        assert stage.last_memory.learned(Payback(), NOW) == Payback(start_up=timedelta(minutes=9))
 
     asyncio.run(main())
 
@@ -360,7 +356,11 @@ def test_why_a_machine_stays_is_worked_out_once_in_a_while() -> None:
             stage.clock.seconds += minutes * 60
             stage.put(pod(f"late-{stage.clock.seconds}", "busy", cpu="10m"))  # worth looking again
         await stage.disruption.look()
-        assert [each.explained for each in stage.asked] == [set(), {"busy"}, {"busy"}, set()]
+        asked = [
+            each.lately_explained(NOW + timedelta(minutes=at))
+            for each, at in zip(stage.asked, (0, 1, 2, 17), strict=True)
+        ]
+        assert [each.keys() for each in asked] == [set(), {"busy"}, {"busy"}, set()]
         told = [each for each in stage.performer.effects if getattr(each, "reason", "") == "Unconsolidatable"]
         assert len(told) == 2 * 2
 
@@ -376,12 +376,13 @@ def test_a_pool_that_keeps_growing_again_is_known_for_it() -> None:
             grown = [*machine(f"grown-{number}", "xlarge"), pod(f"web-{number}", f"grown-{number}")]
             stage.put(*grown)
             await stage.disruption.look()
-            (begun,) = stage.commands.under_way
-            assert stage.commands.launched == set(begun.replacements)
-            stage.commands.under_way.clear()
+            (begun,) = stage.queue.in_progress
+            assert stage.disruption.memory.launched == set(begun.replacements)
+            stage.queue.in_progress.clear()
             stage.drop(*grown, *filter(None, map(stage.store.claim, begun.replacements)))
-        assert [bool(each.payback.lives) for each in stage.asked] == 5 * [False] + [True]
-        assert stage.last_rules.payback.lives == {"default": SHORTEST}
+        learned = [each.learned(Payback(), stage.clock.now()).lifetimes for each in stage.asked]
+        assert [bool(each) for each in learned] == 5 * [False] + [True]
+        assert learned[-1] == {"default": SHORTEST}
 
     asyncio.run(main())
 
@@ -460,20 +461,20 @@ async def test_drifted_machines_that_were_not_reached_are_the_next(monkeypatch: 
     await stage.disruption.look()
     monkeypatch.undo()
     await stage.disruption.look()
-    second = stage.last_rules
+    second = stage.last_memory
     stage.put(machine("other")[0])
     await stage.disruption.look()
 
     assert stage.asked[0].overdue == frozenset()
     assert second.overdue == {"old"}
-    assert stage.last_rules.overdue == frozenset()
+    assert stage.last_memory.overdue == frozenset()
 
 
 async def test_a_machine_counts_as_going_until_it_is_open_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a budget has room for the next one while nothing can run on this one yet."""
     stage = drifted()
     assert await stage.begin()
-    (begun,) = stage.commands.under_way
+    (begun,) = stage.queue.in_progress
     replacement = stage.store.claim(begun.replacements[0])
     assert replacement is not None
     stage.store.apply(ObjectDeleted(replacement))
@@ -484,7 +485,7 @@ async def test_a_machine_counts_as_going_until_it_is_open_again(monkeypatch: pyt
         marked.append(stage.store.marked)
 
     monkeypatch.setattr(stage.performer, "perform", perform)
-    await stage.commands.look()
+    await stage.queue.look()
 
     assert marked[-1] == set(begun.claims)
     assert stage.store.marked == frozenset()

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from karpenter.base.batcher import Window
-from karpenter.base.tasks import Supervisor
-from karpenter.controllers.controller import Inline
+from karpenter.base.batcher import BatchWindow
+from karpenter.base.queue import Supervisor
+from karpenter.controllers.controller import InlineExecutor
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.core.effects import Announce, CreateClaim
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.scheduling.build.build import SchedulingPolicy
-from karpenter.core.scheduling.problem import Options
-from karpenter.core.state.cluster import Gone, Put
+from karpenter.core.provisioning.provisioner import ProvisioningSettings
+from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics, scheduler
@@ -55,12 +54,11 @@ class Stage(Shell):
             store=self.store,
             performer=self.performer,
             catalogs=Shop(),  # type: ignore[arg-type]
-            worker=Inline(),
+            worker=InlineExecutor(),
             clock=self.time,
             metrics=self.metrics,
-            options=Options(),
-            policy=SchedulingPolicy(),
-            window=Window(idle=1.0, longest=10.0),
+            settings=ProvisioningSettings(),
+            window=BatchWindow(idle=1.0, longest=10.0),
             deciding=asyncio.Lock(),
         )
         self.decided: list[tuple[float, int]] = []
@@ -171,7 +169,7 @@ def test_a_new_pool_is_a_reason_to_look_again() -> None:
 
     async def happens(stage: Stage) -> None:
         await asyncio.sleep(3)
-        stage.store.apply(Put(pool(Ready="True")))
+        stage.store.apply(ObjectUpdated(pool(Ready="True")))
         await asyncio.sleep(2)
 
     assert play(happens, waiting(**ASKS)).created == 1
@@ -180,13 +178,13 @@ def test_a_new_pool_is_a_reason_to_look_again() -> None:
 @pytest.mark.parametrize(
     "meanwhile",
     [
-        pytest.param(lambda: Gone(pool()), id="the pool is gone"),
+        pytest.param(lambda: ObjectDeleted(pool()), id="the pool is gone"),
         pytest.param(
-            lambda: Put(pool(Ready="True", meta={"deletionTimestamp": "2026-01-01T00:00:00Z"})),
+            lambda: ObjectUpdated(pool(Ready="True", meta={"deletionTimestamp": "2026-01-01T00:00:00Z"})),
             id="the pool is being deleted",
         ),
         pytest.param(
-            lambda: Put(pool(Ready="True", spec={"limits": {"nodes": "-1"}})), id="a limit is passed"
+            lambda: ObjectUpdated(pool(Ready="True", spec={"limits": {"nodes": "-1"}})), id="a limit is passed"
         ),
     ],
 )

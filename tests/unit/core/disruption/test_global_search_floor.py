@@ -9,7 +9,7 @@ from tests.unit.core.disruption.clusters import cluster, decided, machine, pod, 
 
 
 def _reach(*parts: object) -> SavingsBound:
-    found = decided(cluster(*parts), prove=True).reach  # type: ignore[arg-type]
+    found = decided(cluster(*parts), prove=True).bound  # type: ignore[arg-type]
     assert found is not None
     return found
 
@@ -18,7 +18,7 @@ def test_nothing_is_worked_out_unless_asked() -> None:
     """A pass of the operator does not need it."""
     view = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))
 
-    assert decided(view).reach is None
+    assert decided(view).bound is None
 
 
 def test_a_pod_costs_at_least_its_share_of_the_cheapest_machine() -> None:
@@ -28,7 +28,7 @@ def test_a_pod_costs_at_least_its_share_of_the_cheapest_machine() -> None:
 
     found = _reach(*parts)
 
-    assert (found.machines, found.hourly) == (1, command.hourly_before)
+    assert (found.nodes, found.hourly) == (1, command.hourly_before)
     assert 0 < found.least <= command.hourly_after
 
 
@@ -45,7 +45,7 @@ def test_free_room_on_machines_that_stay_costs_nothing() -> None:
 
     found = _reach(*parts)
 
-    assert found.machines == 1
+    assert found.nodes == 1
     assert found.least == pytest.approx(0.0)
 
 
@@ -59,5 +59,5 @@ def test_what_is_there_may_stay() -> None:
 def test_without_pods_or_pools_nothing_must_be_paid() -> None:
     """No demand, no bound."""
     assert _reach(pool(consolidate_after="Never"), machine("node-1"), pod("web-0", "node-1")) == SavingsBound(
-        machines=0, hourly=0.0, least=0.0
+        nodes=0, hourly=0.0, least=0.0
     )

@@ -109,13 +109,13 @@ def test_a_question_about_the_part_that_matters_has_the_answer_of_the_whole(
 
 
 def _simulator(view: ClusterView) -> tuple[Simulator, list[Any]]:
-    nodes, guards = state_nodes(view), PdbLimits(view)
-    candidates = find_candidates(nodes, view, MARKET, guards, NOW).candidates
+    nodes, pdbs = state_nodes(view), PdbLimits(view)
+    candidates = find_candidates(nodes, view, MARKET, pdbs, NOW).candidates
     simulator = Simulator(
         view,
         MARKET,
         nodes,
-        guards,
+        pdbs,
         NOW,
         movable=candidates,
         quiet=frozenset(),

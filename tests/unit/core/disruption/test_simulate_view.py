@@ -140,7 +140,7 @@ def test_new_machines_count_against_limits() -> None:
         pytest.param({}, {}, True, id="nobody waits and nothing is scarce"),
         pytest.param({}, {"reservation_id": "cr-1"}, False, id="a reservation is used up"),
         pytest.param({"waiting": (pod("late-0"),)}, {}, False, id="pods wait"),
-        pytest.param({"devices": DynamicResources(needs={})}, {}, False, id="devices are given away"),
+        pytest.param({"devices": DynamicResources(pod_claims={})}, {}, False, id="devices are given away"),
     ],
 )
 def test_when_the_future_can_be_told(
@@ -160,13 +160,13 @@ def test_when_the_future_can_be_told(
 def test_a_cluster_in_which_pods_wait_is_not_foretold() -> None:
     """While pods wait, a pass has one command at most."""
     view = cluster(pool(), machine("node-1"), pod("web-0", "node-1"), pod("late-0", cpu="1"))
-    nodes, guards = state_nodes(view), PdbLimits(view)
-    candidates = find_candidates(nodes, view, MARKET, guards, NOW).candidates
+    nodes, pdbs = state_nodes(view), PdbLimits(view)
+    candidates = find_candidates(nodes, view, MARKET, pdbs, NOW).candidates
     simulator = Simulator(
         view,
         MARKET,
         nodes,
-        guards,
+        pdbs,
         NOW,
         movable=candidates,
         quiet=frozenset(),

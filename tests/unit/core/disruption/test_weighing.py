@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from karpenter.api.nodepool import Budget
-from karpenter.core.disruption.command import DisruptionDecision, MoveScore
-from karpenter.core.disruption.events import unreadable_budgets, score_effects
+from karpenter.core.disruption.disrupt import DisruptionDecision
+from karpenter.core.disruption.events import score_effects
+from karpenter.core.disruption.memory import unreadable_budgets
 from karpenter.core.effects import Announce, Count, Measure
 from tests.unit.core.disruption.clusters import cluster, decided, held, machine, pod, pool
 
 
 def _told(verdict: DisruptionDecision, *names: str) -> list[tuple[str, str]]:
     view = cluster(pool(), *(machine(name) for name in names))
-    effects = score_effects(verdict, view)
+    effects = score_effects(verdict.commands, verdict.rejected, view)
     return [(each.reason, each.about.kind) for each in effects if isinstance(each, Announce)]
 
 
@@ -28,7 +29,7 @@ def test_a_move_that_is_worth_it_is_approved_and_said_so() -> None:
     verdict = decided(view, explain=0)
 
     (command,) = verdict.commands
-    (weight,) = command.weights
+    (weight,) = command.scores
     assert weight.score >= 0.5
     assert 0 < weight.disruption < weight.saving <= 1
     assert _told(verdict, *command.candidates) == [
@@ -50,8 +51,8 @@ def test_a_move_that_is_too_light_is_counted() -> None:
     verdict = decided(view)
 
     assert held(verdict)["node-1"] == "NotBalanced"
-    (weight,) = verdict.outweighed
-    effects = score_effects(verdict, view)
+    (weight,) = verdict.rejected
+    effects = score_effects(verdict.commands, verdict.rejected, view)
     labels = {"decision": "rejected", "nodepool": "default", "policy": "Balanced"}
     assert effects == (
         Measure(metric="karpenter_consolidation_score", labels=labels, value=weight.score),
@@ -71,7 +72,7 @@ def test_a_move_of_several_machines_is_told_to_the_pool() -> None:
 
     assert len(verdict.commands[0].candidates) > 1
     assert _told(verdict) == [("ConsolidationApproved", "NodePool")]
-    assert score_effects(verdict, cluster())[2:] == ()
+    assert score_effects(verdict.commands, (), cluster())[2:] == ()
 
 
 def test_the_best_of_what_was_too_light_is_remembered() -> None:
@@ -87,8 +88,8 @@ def test_the_best_of_what_was_too_light_is_remembered() -> None:
 
     verdict = decided(view)
 
-    assert all(weight.score < 0.5 for weight in verdict.outweighed)
-    assert DisruptionDecision(outweighed=(MoveScore(pool="a", score=0.1, saving=0.1, disruption=1.0),)).commands == ()
+    (best,) = verdict.rejected
+    assert 0 < best.score < 0.5
 
 
 def test_budgets_that_cannot_be_read_are_named() -> None:

@@ -9,7 +9,14 @@ import pytest
 
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
-from karpenter.core.provisioning.provisioner import AGAIN, APART, SPREAD, Told, hindrance
+from karpenter.core.provisioning.provisioner import (
+    APART,
+    SPREAD,
+    TOLD_AGAIN,
+    hindering_preference,
+    hindering_preferences,
+)
+from karpenter.core.scheduling.problem import Options
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TERM: dict[str, Any] = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
@@ -46,13 +53,17 @@ APART_POD = pod(affinity={"podAntiAffinity": WISHED})
 )
 def test_which_wishes_hinder(item: Pod, wish: str) -> None:
     """Only what can be given up is a wish."""
-    assert hindrance(item) == wish
+    assert hindering_preference(item) == wish
 
 
 def test_a_pod_is_told_of_once_a_day() -> None:
     """The same pod is news again after a day, another one at once."""
-    told, other = Told(), pod("other", topologySpreadConstraints=[spread("ScheduleAnyway")])
+    other = pod("other", topologySpreadConstraints=[spread("ScheduleAnyway")])
 
-    assert told.news([APART_POD, pod("plain")], NOON) == {APART: ["default/web"]}
-    assert told.news([APART_POD, other], NOON + timedelta(hours=23)) == {SPREAD: ["default/other"]}
-    assert told.news([APART_POD, other], NOON + AGAIN) == {APART: ["default/web"]}
+    first, told = hindering_preferences([APART_POD, pod("plain")], {}, NOON, Options())
+    later, told = hindering_preferences([APART_POD, other], told, NOON + timedelta(hours=23), Options())
+    again, _ = hindering_preferences([APART_POD, other], told, NOON + TOLD_AGAIN, Options())
+    ignored, _ = hindering_preferences([APART_POD], {}, NOON, Options(preferences="Ignore"))
+
+    assert (first, later) == ({APART: ("default/web",)}, {SPREAD: ("default/other",)})
+    assert (again, ignored) == ({APART: ("default/web",)}, {})

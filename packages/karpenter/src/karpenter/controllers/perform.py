@@ -23,7 +23,7 @@ from karpenter.cloud.errors import (
     MachineNotFound,
     NodeClassNotReady,
 )
-from karpenter.controllers.controller import LAUNCH, NotYet, answer
+from karpenter.controllers.controller import LAUNCH_CALL_TIMEOUT, Requeue, call_cloud
 from karpenter.core.effects import (
     Amend,
     Announce,
@@ -37,12 +37,12 @@ from karpenter.core.effects import (
     RegistrationOutcome,
     Terminate,
 )
-from karpenter.core.lifecycle.launch import Failure, launched, not_launched
+from karpenter.core.lifecycle.launch import LaunchFailure, launch_failed, launch_succeeded
 from karpenter.kube import rest
 from karpenter.kube.errors import Conflict, NotFound
-from karpenter.kube.recorder import Occurrence
+from karpenter.kube.recorder import RecordedEvent
 from karpenter.kube.rest import MergePatch, Preconditions, target_of
-from karpenter.telemetry.metrics import METRICS, Counter, Histogram, Summary, claims
+from karpenter.telemetry.metrics import METRICS, CounterMetric, HistogramMetric, SummaryMetric, claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.cloudprovider import CloudProvider
     from karpenter.controllers.informer import Watches
     from karpenter.core.effects import Effect
-    from karpenter.core.state.cluster import Store
+    from karpenter.core.state.cluster import ClusterState
     from karpenter.kube.client import Client
     from karpenter.kube.recorder import Recorder
     from karpenter.telemetry.metrics import Metrics
@@ -87,7 +87,7 @@ class Performer:
         *,
         client: Client,
         watches: Watches,
-        store: Store,
+        store: ClusterState,
         cloud: CloudProvider,
         recorder: Recorder,
         metrics: Metrics,
@@ -224,13 +224,13 @@ class Performer:
     async def _launch(self, effect: Launch) -> None:
         claim = effect.claim
         try:
-            machine = await answer(self._cloud.launch(claim), within=LAUNCH)
+            machine = await call_cloud(self._cloud.launch(claim), within=LAUNCH_CALL_TIMEOUT)
         except CloudError as error:
             failure = _failure(error)
             log.warning("machine.not_launched", nodeclaim=claim.name, error=str(error))
-            await self.perform(not_launched(claim, failure, self._clock.now()))
+            await self.perform(launch_failed(claim, failure, self._clock.now()))
             if failure.kind == "other":
-                raise NotYet(f"the machine of claim {claim.name} was not launched: {error}") from error
+                raise Requeue(f"the machine of claim {claim.name} was not launched: {error}") from error
             return
         log.info(
             "machine.launched",
@@ -238,11 +238,11 @@ class Performer:
             provider_id=machine.provider_id,
             labels=dict(machine.labels),
         )
-        await self.perform(launched(claim, machine, self._clock.now()))
+        await self.perform(launch_succeeded(claim, machine, self._clock.now()))
 
     async def _terminate(self, effect: Terminate) -> None:
         try:
-            await answer(self._cloud.terminate(effect.provider_id))
+            await call_cloud(self._cloud.terminate(effect.provider_id))
         except MachineNotFound:
             log.info("machine.gone", provider_id=effect.provider_id, because=effect.because)
             await self.perform(effect.gone)
@@ -252,7 +252,7 @@ class Performer:
     def announce(self, effect: Announce) -> None:
         """Tell users of something, soon."""
         self._recorder.publish(
-            Occurrence(
+            RecordedEvent(
                 about=effect.about,
                 type=effect.type,
                 reason=effect.reason,
@@ -265,12 +265,12 @@ class Performer:
 
     def _count(self, effect: Count) -> None:
         counter = self._metrics[_DECLARED[effect.metric]]
-        assert isinstance(counter, Counter)
+        assert isinstance(counter, CounterMetric)
         counter.add(effect.amount, **effect.labels)
 
     def _measure(self, effect: Measure) -> None:
         instrument = self._metrics[_DECLARED[effect.metric]]
-        assert isinstance(instrument, Histogram | Summary)
+        assert isinstance(instrument, HistogramMetric | SummaryMetric)
         instrument.observe(max(effect.value, 0.0), **effect.labels)
 
     def _tell(self, effect: Effect) -> None:
@@ -282,13 +282,13 @@ class _Head(msgspec.Struct, frozen=True):
     kind: str = ""
 
 
-def _failure(error: CloudError) -> Failure:
+def _failure(error: CloudError) -> LaunchFailure:
     match error:
         case InsufficientCapacity():
-            return Failure(kind="sold out", message=str(error))
+            return LaunchFailure(kind="insufficient capacity", message=str(error))
         case NodeClassNotReady():
-            return Failure(kind="class not ready", message=str(error))
+            return LaunchFailure(kind="nodeclass not ready", message=str(error))
         case LaunchRefused():
-            return Failure(kind="other", reason=error.reason, message=str(error))
+            return LaunchFailure(kind="other", reason=error.reason, message=str(error))
         case _:
-            return Failure(kind="other", message=str(error))
+            return LaunchFailure(kind="other", message=str(error))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.controllers.perform import Performer
-    from karpenter.core.state.cluster import Event, NodeClass, Store
+    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -37,12 +37,12 @@ UNSYNCED: Final = 1.0
 class _StaticPools(ABC):
     """What growing and shrinking share: whose turn it is, and one decision at a time."""
 
-    def __init__(self, store: Store, performer: Performer, deciding: asyncio.Lock) -> None:
+    def __init__(self, store: ClusterState, performer: Performer, deciding: asyncio.Lock) -> None:
         self._store = store
         self._performer = performer
         self._deciding = deciding
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the static pool that an event is about."""
         del before
         yield from _pool_of(event, self._store)
@@ -67,7 +67,9 @@ class StaticProvisioning(_StaticPools):
 
     name = "static.provisioning"
 
-    def __init__(self, store: Store, performer: Performer, rules: LabelRules, deciding: asyncio.Lock) -> None:
+    def __init__(
+        self, store: ClusterState, performer: Performer, rules: LabelRules, deciding: asyncio.Lock
+    ) -> None:
         super().__init__(store, performer, deciding)
         self._rules = rules
 
@@ -91,7 +93,9 @@ class StaticDeprovisioning(_StaticPools):
 
     name = "static.deprovisioning"
 
-    def __init__(self, store: Store, performer: Performer, clock: Clock, deciding: asyncio.Lock) -> None:
+    def __init__(
+        self, store: ClusterState, performer: Performer, clock: Clock, deciding: asyncio.Lock
+    ) -> None:
         super().__init__(store, performer, deciding)
         self._clock = clock
 
@@ -103,7 +107,7 @@ class StaticDeprovisioning(_StaticPools):
         return PERIOD
 
 
-def _pool_of(event: Event, store: Store) -> Iterable[str]:
+def _pool_of(event: StateEvent, store: ClusterState) -> Iterable[str]:
     item = event.object
     if isinstance(item, NodePool):
         if is_static(item):

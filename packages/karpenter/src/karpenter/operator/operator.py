@@ -257,7 +257,7 @@ class Operator:
         self._make_controllers()
         self._make_gated()
         self._make_gauges()
-        self._make_chores()
+        self._add_provider_controllers()
         start("events", self.recorder.run)
         self.watches.start(self._supervisor)
         await self.watches.wait_synced()
@@ -409,16 +409,17 @@ class Operator:
             self.provisioner.subscribe(buffers.decided)
             self._loop(Loop(buffers, queue=queue), buffers.wakes)
 
-    def _make_chores(self) -> None:
-        """Take on what the provider has to do for itself."""
+    def _add_provider_controllers(self) -> None:
+        """Add the controllers that the provider has of its own."""
         cloud = self.parts.cloud
         if not isinstance(cloud, HasControllers):
             return
-        for duty in cloud.chores(ControllerContext(view=self.store.view, metrics=self.metrics)):
-            if isinstance(duty, SingletonController):
-                self._rounds.append(ProviderSingleton(duty, self.performer))
+        for controller in cloud.controllers(ControllerContext(view=self.store.view, metrics=self.metrics)):
+            if isinstance(controller, SingletonController):
+                self._rounds.append(ProviderSingleton(controller, self.performer))
             else:
-                self._loop(Loop(ProviderReconciler(duty, self.performer), workers=duty.workers), duty.wakes)
+                reconciler = ProviderReconciler(controller, self.performer)
+                self._loop(Loop(reconciler, workers=controller.workers), controller.wakes)
 
     def _loop(
         self, loop: Loop, wakes: Callable[[StateEvent, Resource | NodeClass | None], Iterable[str]] | None

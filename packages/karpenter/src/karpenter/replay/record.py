@@ -35,16 +35,16 @@ from karpenter.api.kinds import ALL_KINDS
 from karpenter.core.model.catalog import Catalog, InstanceType
 from karpenter.core.model.requirement import Requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.state.cluster import Gone, NodeClass, Put
+from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from karpenter.api.meta import Resource
-    from karpenter.core.state.cluster import Event
+    from karpenter.core.state.cluster import StateEvent
 
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Rises when a record of today could not be read any more."""
 
 
@@ -148,16 +148,16 @@ _COPIES: Final = "kubectl.kubernetes.io"
 _encode = msgspec.json.Encoder().encode
 
 
-def line_of(event: Event) -> Seen | Lost | Classified | Unclassified:
+def line_of(event: StateEvent) -> Seen | Lost | Classified | Unclassified:
     """Return the line that tells of an event."""
-    item, there = event.object, isinstance(event, Put)
+    item, there = event.object, isinstance(event, ObjectUpdated)
     if isinstance(item, NodeClass):
         return Classified(node_class=item) if there else Unclassified(node_class=item)
     raw = msgspec.Raw(_encode(_without_private(item)))
     return Seen(kind=item.kind, object=raw) if there else Lost(kind=item.kind, object=raw)
 
 
-def event_of(line: Seen | Lost | Classified | Unclassified) -> Event:
+def event_of(line: Seen | Lost | Classified | Unclassified) -> StateEvent:
     """Return the event that a line tells of.
 
     Raises:
@@ -166,12 +166,12 @@ def event_of(line: Seen | Lost | Classified | Unclassified) -> Event:
     """
     match line:
         case Classified(node_class=found):
-            return Put(found)
+            return ObjectUpdated(found)
         case Unclassified(node_class=found):
-            return Gone(found)
+            return ObjectDeleted(found)
         case _:
             item = msgspec.json.decode(line.object, type=KINDS[line.kind])
-            return Put(item) if isinstance(line, Seen) else Gone(item)
+            return ObjectUpdated(item) if isinstance(line, Seen) else ObjectDeleted(item)
 
 
 def _without_private(item: Resource) -> Resource:

@@ -195,7 +195,7 @@ class Headroom:
         self.reason = reason
         nodes = tuple(nodes)
         size, leaving = budget_usage(nodes)
-        self._going = Counter(node.pool for node in nodes if node.is_leaving)
+        self._going = Counter(node.pool for node in nodes if node.is_deleting)
         self._replaced = Counter(node.pool for node in nodes if node.is_being_replaced)
         self._left: dict[str, int] = {}
         self._binding: dict[str, str] = {}
@@ -249,7 +249,7 @@ def budget_usage(nodes: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, 
         if not node.pool or not node.is_initialized or _is_gone(node):
             continue
         size[node.pool] = size.get(node.pool, 0) + 1
-        if node.is_leaving or not node.is_ready:
+        if node.is_deleting or not node.is_ready:
             leaving[node.pool] = leaving.get(node.pool, 0) + 1
     return size, leaving
 

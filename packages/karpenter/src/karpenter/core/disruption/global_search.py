@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from karpenter.core.disruption import multinodeconsolidation
 from karpenter.core.disruption.command import Command
+from karpenter.core.disruption.multinodeconsolidation import consolidate_classic
 from karpenter.core.disruption.sweep import ClusterSweep
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
-from karpenter.core.scheduling.price.bound import item_of, dual_values
+from karpenter.core.scheduling.price.bound import dual_values, item_of
 from karpenter.core.scheduling.price.market import market
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class MoveCosts(NamedTuple):
         return sum(each.saving - sum(map(self.price, each.candidates)) for each in commands)
 
 
-def consolidate(
+def consolidate_globally(
     candidates: Sequence[Candidate],
     consolidation: Consolidation,
     simulator: Simulator,
@@ -136,7 +136,7 @@ def _wave(
     failures, rounds = 0, 0
     while here is not None and failures < _PATIENCE and rounds < _ROUNDS and not stop():
         rounds += 1
-        settled = {name for each in commands for name in (*each.candidates, *each.placements.values())}
+        settled = {name for each in commands for name in (*each.candidates, *each.moves.values())}
         group = headroom.within(c for c in ranked if c.name not in settled)[:_TOGETHER]
         if not group:
             break
@@ -180,11 +180,11 @@ def _joined(commands: Sequence[Command]) -> Command:
         commands[0],
         candidates=tuple(name for each in commands for name in each.candidates),
         replacements=tuple(node for each in commands for node in each.replacements),
-        placements={pod: node for each in commands for pod, node in each.placements.items()},
+        moves={pod: node for each in commands for pod, node in each.moves.items()},
         hourly_before=sum(each.hourly_before for each in commands),
         hourly_after=sum(each.hourly_after for each in commands),
         pods_moved=sum(each.pods_moved for each in commands),
-        weights=tuple(weight for each in commands for weight in each.weights),
+        scores=tuple(score for each in commands for score in each.scores),
     )
 
 
@@ -211,7 +211,7 @@ def _few(
 ) -> Iterator[Command]:
     """Yield what else can be done with a few machines: the classic answer, each alone, the worst together."""
     ranked = sorted(movable, key=lambda c: (-c.worth, c.name))
-    known = multinodeconsolidation.consolidate(movable, consolidation, headrooms(), stop)
+    known = consolidate_classic(movable, consolidation, headrooms(), stop)
     if known is not None:
         yield known
     allowed = headrooms().within(ranked)
@@ -238,23 +238,23 @@ def _decided(
 
 def least_cost(problem: Problem, candidates: Sequence[Candidate]) -> float:
     """Return what the pods of some machines must cost at least; `problem` has every pod where it was."""
-    run = Scheduler(EncodedProblem(problem))
+    scheduler = Scheduler(EncodedProblem(problem))
     homes = {pod.key: each.name for each in candidates for pod in each.movable}
     demand: Counter[Item] = Counter()
-    held = {each.name: np.zeros(len(run.encoded.axis), np.int64) for each in candidates}
-    for each in run.encoded.classes:
+    held = {each.name: np.zeros(len(scheduler.encoded.axis), np.int64) for each in candidates}
+    for each in scheduler.encoded.classes:
         mine = [homes[pod.key] for pod in each.pods if pod.key in homes]
         if mine:
-            demand[item_of(run, run.pod_data[each.number])] += len(mine)
+            demand[item_of(scheduler, scheduler.pod_data[each.number])] += len(mine)
         for name in mine:
             held[name] += each.vector
-    if not demand or not run.templates:
+    if not demand or not scheduler.templates:
         return 0.0
-    there = {node.name: np.maximum(run.nodes.free[:, at], 0) for at, node in enumerate(problem.nodes)}
+    there = {node.name: np.maximum(scheduler.nodes.free[:, at], 0) for at, node in enumerate(problem.nodes)}
     rooms = np.array([there[each.name] + held[each.name] for each in candidates], np.float64)
     prices = np.array([each.price or 0.0 for each in candidates])
     kept = np.unique(np.concatenate([rooms, prices[:, None]], axis=1), axis=0)
-    sold = market(list(demand), list(demand.values()), run.templates)
+    sold = market(list(demand), list(demand.values()), scheduler.templates)
     fits = (sold.want[None] <= kept[:, None, :-1]).all(axis=2)
     both = msgspec.structs.replace(
         sold,

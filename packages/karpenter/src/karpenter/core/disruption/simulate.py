@@ -44,10 +44,10 @@ from karpenter.core.scheduling.problem import (
     NO_VOLUMES,
     BoundPod,
     NewNode,
-    TopologyNode,
     Plan,
     Problem,
     Refusal,
+    TopologyNode,
 )
 from karpenter.core.scheduling.solve import solve
 
@@ -62,9 +62,9 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.build.build import SchedulingPolicy
     from karpenter.core.scheduling.problem import ExistingNode, Options, PodVolumes, Pool
-    from karpenter.core.state.pdb import Guards
+    from karpenter.core.state.cluster import ClusterView
+    from karpenter.core.state.pdb import PdbLimits
     from karpenter.core.state.statenode import StateNode
-    from karpenter.core.state.view import ClusterView
 
 
 Pair = tuple[str, str]
@@ -175,7 +175,7 @@ class SimulatedCluster(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the cluster as it will be once a command is carried out."""
         problem, gone = self.problem, frozenset(command.candidates)
         homes = dict(command.moves)
-        places = [place for place in problem.places if place.name not in gone]
+        places = [place for place in problem.topology_nodes if place.name not in gone]
         for node in command.replacements:
             name = f"{len(places)}/{node.name}"  # no node can be called that
             homes.update(dict.fromkeys(node.pods, name))
@@ -185,7 +185,7 @@ class SimulatedCluster(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         pools = tuple(_bought(pool, command.replacements) for pool in problem.pools)
         return msgspec.structs.replace(
             self,
-            problem=msgspec.structs.replace(problem, nodes=nodes, places=tuple(places), pools=pools),
+            problem=msgspec.structs.replace(problem, nodes=nodes, topology_nodes=tuple(places), pools=pools),
             homes={**self.homes, **homes},
             gone=self.gone | gone,
         )
@@ -251,25 +251,25 @@ class Simulator:
         view: ClusterView,
         catalog: Catalog,
         nodes: Sequence[StateNode],
-        guards: Guards,
+        pdbs: PdbLimits,
         now: datetime,
         *,
         movable: Sequence[Candidate],
         quiet: frozenset[str],
         options: Options,
         policy: SchedulingPolicy,
-        promised: Mapping[str, str] = _NOBODY,
+        destinations: Mapping[str, str] = _NOBODY,
         fullest_first: bool = False,
     ) -> None:
         """
         Take in the cluster.
 
-        Pods that have been `promised` a place by a command under way, by key, do not look for another.
+        Pods that a command in progress moves have their `destinations`, by key, and do not look for another place.
         With `fullest_first` the others look where room is left that suits them, on the fullest machines
         first, which are the last to go themselves; else by name.
         """
-        leaving = deleting_node_pods(nodes, guards, now)
-        pending = [*provisionable_pods(view), *(pod for pod in leaving if pod.key not in promised)]
+        leaving = deleting_node_pods(nodes, pdbs, now)
+        pending = [*provisionable_pods(view), *(pod for pod in leaving if pod.key not in destinations)]
         if policy.buffers:
             pending += virtual_pods(view)
         moving = [pod for candidate in movable for pod in candidate.movable]
@@ -283,20 +283,20 @@ class Simulator:
         intake = assemble(
             view, catalog, nodes=nodes, pods=[*pending, *moving], options=options, policy=policy
         )
-        self._turned_away = {refusal.pod: refusal for refusal in intake.turned_away}
+        self._refusals = {refusal.pod: refusal for refusal in intake.refusals}
         starting = {node.name for node in nodes if node.is_managed and not node.is_initialized}
         self._quiet, self._starting = quiet | starting, frozenset(starting)
         self._order = {candidate.name: number for number, candidate in enumerate(movable)}
         homes = {pod.key: candidate.name for candidate in movable for pod in candidate.movable}
         found = {pod.key: pod for pod in intake.problem.pods if pod.key in homes}
         staying = (BoundPod(pod, homes[key]) for key, pod in found.items())
-        arriving = ((pod, promised[pod.key]) for pod in leaving if pod.key in promised)
+        arriving = ((pod, destinations[pod.key]) for pod in leaving if pod.key in destinations)
         ready = filled(intake.problem, arriving)
         self._standing = SimulatedCluster(
             problem=msgspec.structs.replace(intake.problem, nodes=ready),
             moving=found,
             waiting=tuple(pod for pod in intake.problem.pods if pod.key not in homes),
-            company=RunningPods((*intake.problem.located, *staying), intake.problem.spread_defaults),
+            company=RunningPods((*intake.problem.bound_pods, *staying), intake.problem.spread_defaults),
         )
         self._least: dict[str, Mapping[str, int]] = {}
         self._by_price = msgspec.structs.replace(
@@ -310,13 +310,13 @@ class Simulator:
             standing.problem,
             pods=tuple(standing.moving.values()),
             nodes=_quieted(standing.problem.nodes, self._quiet),
-            located=standing.company.running,
+            bound_pods=standing.company.running,
             moved=frozenset(standing.moving),
         )
 
     def is_movable(self, candidate: Candidate) -> bool:
         """Return whether none of a machine's pods was turned away before looking for a place."""
-        return not any(pod.key in self._turned_away for pod in candidate.movable)
+        return not any(pod.key in self._refusals for pod in candidate.movable)
 
     def after(self, command: Command) -> Simulator | None:
         """Return the cluster as it will be once a command is carried out; None when nobody can tell."""
@@ -346,14 +346,14 @@ class Simulator:
             base,
             pods=pods,
             nodes=_quieted([base.nodes[at] for at in roomy], self._quiet if savings else self._starting),
-            places=tuple(place for place in base.places if place.name not in gone),
-            located=standing.company.of(pods, but=moving, moved=standing.homes),
+            topology_nodes=tuple(place for place in base.topology_nodes if place.name not in gone),
+            bound_pods=standing.company.of(pods, but=moving, moved=standing.homes),
             moved=moving,
             options=self._by_price if by_price else base.options,
         )
         plan = solve(problem)
         stranded = [refusal for refusal in plan.refusals if refusal.pod in moving]
-        stranded += [self._turned_away[key] for key in sorted(moving) if key in self._turned_away]
+        stranded += [self._refusals[key] for key in sorted(moving) if key in self._refusals]
         return SimulationResult(
             plan=plan,
             replacements=self._replacements(plan, moving),
@@ -371,8 +371,8 @@ class Simulator:
             pods=(*standing.waiting, *pods),
             pools=(),
             nodes=_quieted([node for node in base.nodes if node.name not in gone], self._quiet),
-            places=tuple(place for place in base.places if place.name not in gone),
-            located=standing.company.of(pods, but=frozenset(standing.moving)),
+            topology_nodes=tuple(place for place in base.topology_nodes if place.name not in gone),
+            bound_pods=standing.company.of(pods, but=frozenset(standing.moving)),
             moved=frozenset(command.moves),
         )
         return tuple(each for each in solve(problem).refusals if each.pod in command.moves)
@@ -382,7 +382,7 @@ class Simulator:
         """How many new machines the pods that wait need while every machine stays."""
         standing = self._standing
         located = standing.company.running
-        problem = msgspec.structs.replace(standing.problem, pods=standing.waiting, located=located)
+        problem = msgspec.structs.replace(standing.problem, pods=standing.waiting, bound_pods=located)
         return len(solve(problem).new_nodes)
 
     def _least_of(self, candidates: Sequence[Candidate]) -> Mapping[str, int]:

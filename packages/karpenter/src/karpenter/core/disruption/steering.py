@@ -71,7 +71,7 @@ def _ranked(view: ClusterView, now: datetime) -> dict[str, list[StateNode]]:
         pool = view.pools.get(node.pool)
         if pool is None or pool.spec.replicas is not None or consolidate_after(pool) is None:
             continue
-        if node.is_leaving or not node.is_initialized or node.annotations.get(DO_NOT_DISRUPT) == "true":
+        if node.is_deleting or not node.is_initialized or node.annotations.get(DO_NOT_DISRUPT) == "true":
             continue
         pods = [pod for pod in node.pods if is_reschedulable(pod)]
         if not any(do_not_disrupt_reason(pod, now) for pod in pods):
@@ -84,7 +84,7 @@ def _tainted(view: ClusterView, emptying: Iterable[str]) -> Iterator[Amend]:
     wanted = frozenset(emptying)
     for each in state_nodes(view):
         node = each.node
-        if node is None or each.is_leaving or not each.is_managed:
+        if node is None or each.is_deleting or not each.is_managed:
             continue
         others = [taint for taint in node.spec.taints if taint.key != EMPTYING]
         is_soft = len(others) < len(node.spec.taints)
@@ -104,7 +104,7 @@ def _told(view: ClusterView, bands: Mapping[str, int], now: datetime) -> list[Am
     found: list[tuple[int, str, Amend]] = []
     for node in state_nodes(view):
         band = bands.get(node.name)
-        for pod in node.pods if not node.is_leaving else ():
+        for pod in node.pods if not node.is_deleting else ():
             if not _is_chosen_by_cost(pod) or not is_reschedulable(pod) or do_not_disrupt_reason(pod, now):
                 continue
             notes = pod.metadata.annotations

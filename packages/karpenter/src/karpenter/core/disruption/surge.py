@@ -54,14 +54,14 @@ class SurgeStep(msgspec.Struct, frozen=True):
     """Whether successors took too long."""
 
 
-def surging_pods(pods: Iterable[Pod], view: ClusterView, guards: PdbLimits, now: datetime) -> frozenset[str]:
+def surging_pods(pods: Iterable[Pod], view: ClusterView, pdbs: PdbLimits, now: datetime) -> frozenset[str]:
     """Return the keys of pods that should be succeeded before they go, and can be."""
     found = set()
     for pod in pods:
         owner = deployment_of(pod, view) if is_active(pod) else None
         if owner is not None and adds_first(owner):
             alone = _replicas(owner) == 1
-            if alone or guards.obstacle(pod, now) or guards.holds_for_good(pod, now):
+            if alone or pdbs.eviction_blocked_by(pod, now) or pdbs.is_fully_blocked(pod, now):
                 found.add(pod.key)
     return frozenset(found)
 
