@@ -36,7 +36,7 @@ from karpenter.kube.informer import Cache, Informer
 from karpenter.kube.kubeconfig import from_kubeconfig
 from karpenter.kube.rest import MergePatch, target_of, untyped
 from karpenter.kube.transport import Request, Streaming
-from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.server import Server
 from karpenter_local.kubeconfig import render
 
@@ -229,7 +229,7 @@ async def _serve_until_told(pipe: Connection) -> None:
             ),
         )
     gc.freeze()
-    front = HttpFront(server)
+    front = SecureServer(server)
     url = await front.start()
     pipe.send(render(name="bench", url=url, authority=front.certificates.authority, token=front.token))
     await asyncio.to_thread(pipe.recv)

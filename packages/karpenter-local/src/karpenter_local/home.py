@@ -12,9 +12,9 @@ import secrets
 from typing import TYPE_CHECKING, Self
 
 from karpenter_local.apiserver.certificates import Certificates, generate
-from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.journal import FileJournal
-from karpenter_local.apiserver.store import Store
+from karpenter_local.apiserver.store import ObjectStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,16 +30,16 @@ class Home:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.journal = FileJournal(directory)
-        self.store = Store()
+        self.store = ObjectStore()
         self.journal.open(self.store)
         self.certificates = _certificates(directory)
         self.token = _token(directory / "token")
 
-    def front(self, server: Server) -> HttpFront:
+    def front(self, server: Server) -> SecureServer:
         """Return the door of `server`, with the certificates and the token that clients know."""
-        return HttpFront(server, token=self.token, certificates=self.certificates)
+        return SecureServer(server, token=self.token, certificates=self.certificates)
 
-    async def listen(self, front: HttpFront, port: int = 0) -> None:
+    async def listen(self, front: SecureServer, port: int = 0) -> None:
         """Begin to listen: where the caller says, else where the last time, else anywhere."""
         kept = self.directory / "port"
         last = int(kept.read_text()) if kept.exists() else 0

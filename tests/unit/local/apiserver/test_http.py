@@ -9,16 +9,16 @@ import aiohttp
 import yaml
 
 from karpenter_local import kubeconfig
-from karpenter_local.apiserver.faults import MAX_BODY
-from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.errors import MAX_BODY
+from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.server import Server
 from tests.unit.local.apiserver.asking import CONFIGMAPS, configmap
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[tuple[HttpFront, aiohttp.ClientSession]]:
+async def running() -> AsyncIterator[tuple[SecureServer, aiohttp.ClientSession]]:
     """Yield a server on a port, and a client that knows its token."""
-    front = HttpFront(Server(seed=1))
+    front = SecureServer(Server(seed=1))
     await front.start()
     trust = ssl.create_default_context(cadata=front.certificates.authority.decode())
     headers = {"authorization": f"Bearer {front.token}"}

@@ -1,8 +1,8 @@
 """
 A certificate authority for one cluster, and a certificate for its server, made on the spot.
 
-Both are for loopback only and last ten years; the authority's key is not kept, so nobody can issue more in
-its name.
+Both are for loopback only and are valid for ten years; the authority's key is not kept, so no further
+certificate can be issued in its name.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from urllib.parse import unquote_plus
 from aiohttp import web
 
 from karpenter.kube.transport import Request
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.certificates import generate
 from karpenter_local.apiserver.presenting import refuse
 from karpenter_local.apiserver.verbs.watching import Watch
@@ -39,11 +39,11 @@ _WORTH_PACKING = 128 * 1024
 _STUCK_AFTER = 60.0
 """Seconds for which a write may wait for a client that does not read."""
 
-_PATIENCE = 0.5
-"""Seconds for which the end waits for requests under way. Watches never end by themselves."""
+_SHUTDOWN_SECONDS = 0.5
+"""Seconds for which the shutdown waits for active requests. Watches never end by themselves."""
 
 
-class HttpFront:
+class SecureServer:
     """Listens, authenticates, and hands over."""
 
     def __init__(
@@ -58,7 +58,7 @@ class HttpFront:
     async def start(self, port: int = 0) -> str:
         """Begin to listen on loopback; return the URL."""
         low_level = web.Server(self._serve, handler_cancellation=True, access_log=None)
-        self._runner = web.ServerRunner(low_level, handle_signals=False, shutdown_timeout=_PATIENCE)
+        self._runner = web.ServerRunner(low_level, handle_signals=False, shutdown_timeout=_SHUTDOWN_SECONDS)
         await self._runner.setup()
         site = web.TCPSite(self._runner, HOST, port, ssl_context=_context(self.certificates), backlog=1024)
         await site.start()
@@ -74,10 +74,10 @@ class HttpFront:
 
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
         if not self._knows(incoming.headers.get("authorization", "")):
-            return _answer(refuse(faults.unauthorized()))
+            return _answer(refuse(errors.unauthorized()))
         body = await _read(incoming)
         if body is None:
-            return _answer(refuse(faults.too_large()))
+            return _answer(refuse(errors.too_large()))
         headers = [(key, incoming.headers[key]) for key in _KEPT_HEADERS if key in incoming.headers]
         headers += [
             ("impersonate-group", group) for group in incoming.headers.getall("impersonate-group", ())
@@ -114,12 +114,12 @@ async def _read(incoming: web.BaseRequest) -> bytes | None:
     """Return the body, or None when it is larger than any may be."""
     if not incoming.body_exists:
         return b""
-    if (incoming.content_length or 0) > faults.MAX_BODY:
+    if (incoming.content_length or 0) > errors.MAX_BODY:
         return None
     body = bytearray()
     async for chunk in incoming.content.iter_any():
         body += chunk
-        if len(body) > faults.MAX_BODY:
+        if len(body) > errors.MAX_BODY:
             return None
     return bytes(body)
 

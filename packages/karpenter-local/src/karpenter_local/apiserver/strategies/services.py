@@ -10,7 +10,7 @@ from karpenter_local.apiserver.strategy import Strategy
 if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 _FIRST = IPv4Address("10.96.0.10")
 _FIRST_NODE_PORT = 30000
@@ -19,7 +19,7 @@ _FIRST_NODE_PORT = 30000
 class ServiceStrategy(Strategy):
     """How services are written."""
 
-    def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+    def admit(self, backend: Backend, resource: APIResource, value: Object, old: Object | None) -> None:
         """Hand out addresses and node ports, and keep those that were handed out."""
         _ = resource
         spec = value["spec"]

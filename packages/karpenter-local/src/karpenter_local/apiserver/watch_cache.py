@@ -1,9 +1,10 @@
 """
-What happened to one kind of object lately, for watches to read and for lists to look back through.
+The watch cache of one kind: recent changes in order of revision, read by watches and by lists of the past.
 
-A history is a bounded run of changes in order of revision. A watcher keeps only a cursor into it, so a slow
-one costs nothing and blocks nobody: when the run has moved past its cursor, the watcher is cut off and
-lists anew. What was dropped is remembered as ``compacted``; asking for anything before it is the API's 410.
+The cache is bounded. A watcher keeps only a cursor into it, so a slow watcher costs no memory and blocks no
+other: when the cache has dropped what is at its cursor, its stream ends and the client lists again.
+Everything up to ``compacted`` was dropped; asking for an earlier revision is status 410. See
+https://kubernetes.io/docs/reference/using-api/api-concepts/
 
 Knows nothing of encodings on the wire except that an entry carries its JSON.
 """
@@ -25,7 +26,7 @@ MAX_EVENTS = 16_384
 MAX_BYTES = 64 * 1024 * 1024
 
 
-class Change:
+class WatchCacheEvent:
     """One write: the object after it, at its revision, and before it; a delete shows its last state."""
 
     __slots__ = ("_line", "before", "entry", "type")
@@ -44,13 +45,13 @@ class Change:
         return self._line
 
 
-class History:
-    """The recent changes of one kind, with a bell that rings when there are more."""
+class WatchCache:
+    """The recent changes of one kind, and a notification when there are more."""
 
     def __init__(self, compacted: int, *, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> None:
         self.compacted = compacted
         """Changes up to this revision are forgotten; a watch may start at it or later."""
-        self._changes: list[Change] = []
+        self._changes: list[WatchCacheEvent] = []
         self._revisions: list[int] = []
         self._dropped = 0
         self._bytes = 0
@@ -58,16 +59,16 @@ class History:
         self._max_bytes = max_bytes
         self._waiting: dict[asyncio.Future[None], None] = {}  # in order, so that a run can be repeated
 
-    def append(self, change: Change) -> None:
+    def append(self, change: WatchCacheEvent) -> None:
         """Add the newest change and wake every watcher."""
         self._changes.append(change)
         self._revisions.append(change.entry.revision)
         self._bytes += len(change.entry.raw)
         if len(self._changes) > 2 * self._max_events or self._bytes > 2 * self._max_bytes:
             self._shrink()
-        self.ring()
+        self.notify()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake every watcher, with or without news."""
         waiting, self._waiting = self._waiting, {}
         for future in waiting:
@@ -75,7 +76,7 @@ class History:
                 future.set_result(None)
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for the bell; return False when `seconds` passed in silence."""
+        """Wait for the next change; return False when there was none for `seconds`."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         self._waiting[future] = None
@@ -95,14 +96,14 @@ class History:
             return None
         return self._dropped + bisect_right(self._revisions, revision)
 
-    def read(self, cursor: int, most: int) -> list[Change] | None:
+    def read(self, cursor: int, most: int) -> list[WatchCacheEvent] | None:
         """Return up to `most` changes from `cursor` on, or None when some of them are forgotten."""
         start = cursor - self._dropped
         if start < 0:
             return None
         return self._changes[start : start + most]
 
-    def since(self, revision: int) -> Iterator[Change] | None:
+    def since(self, revision: int) -> Iterator[WatchCacheEvent] | None:
         """Return the changes after `revision`, newest first, or None when some of them are forgotten."""
         start = self.cursor(revision)
         if start is None:

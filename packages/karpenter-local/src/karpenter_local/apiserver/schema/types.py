@@ -21,21 +21,21 @@ import msgspec
 PREFIX = "io.k8s.api."
 
 
-class Type:
+class FieldType:
     """The type of a field."""
 
     __slots__ = ("code", "inner", "name")
 
     def __init__(self, spelled: str) -> None:
         self.code = spelled[0]
-        self.inner = Type(spelled[1:]) if self.code in "[{" else None
+        self.inner = FieldType(spelled[1:]) if self.code in "[{" else None
         """What a list or map holds."""
         self.name = spelled[1:] if self.code == "#" else ""
 
     @property
-    def definition(self) -> Definition:
+    def definition(self) -> TypeDefinition:
         """What the type refers to."""
-        return facts().definition(self.name)
+        return built_in_types().definition(self.name)
 
     def go(self) -> str:
         """Return the type as decoding errors name it."""
@@ -69,7 +69,7 @@ _GO = {
 }
 
 
-class Field:
+class TypeField:
     """One field of a definition."""
 
     __slots__ = (
@@ -89,7 +89,7 @@ class Field:
         kind, number, empty, *rest = spelled
         options: dict[str, Any] = rest[0] if rest else {}
         self.name = name
-        self.type = Type(kind)
+        self.type = FieldType(kind)
         self.number: int = number
         """
         In protobuf; negative when it belongs to a struct that JSON shows inline, zero when there is none.
@@ -104,14 +104,14 @@ class Field:
         self.enum: tuple[str, ...] = tuple(options.get("e", ()))
 
 
-class Definition:
+class TypeDefinition:
     """A struct of the API."""
 
     __slots__ = ("atomic", "fields", "gvk", "inline", "kept", "name", "required")
 
     def __init__(self, name: str, spelled: dict[str, Any]) -> None:
         self.name = name
-        self.fields = {key: Field(key, given) for key, given in spelled["f"].items()}
+        self.fields = {key: TypeField(key, given) for key, given in spelled["f"].items()}
         self.required: tuple[str, ...] = tuple(spelled.get("r", ()))
         self.atomic = spelled.get("m") == "atomic"
         self.gvk: tuple[str, str, str] | None = tuple(spelled["g"]) if "g" in spelled else None
@@ -128,24 +128,24 @@ class Definition:
         return self.name.rpartition(".")[2]
 
 
-class Facts:
+class BuiltInTypes:
     """All definitions, unfolded as they are asked for."""
 
     def __init__(self, raw: bytes) -> None:
         document = msgspec.json.decode(raw)
         self.version: str = document["version"]
         self._spelled: dict[str, dict[str, Any]] = document["definitions"]
-        self._known: dict[str, Definition] = {}
+        self._known: dict[str, TypeDefinition] = {}
         self._kinds = {tuple(given["g"]): name for name, given in self._spelled.items() if "g" in given}
 
-    def definition(self, name: str) -> Definition:
+    def definition(self, name: str) -> TypeDefinition:
         """Return the definition called `name`."""
         found = self._known.get(name)
         if found is None:
-            found = self._known[name] = Definition(name, self._spelled[name])
+            found = self._known[name] = TypeDefinition(name, self._spelled[name])
         return found
 
-    def of_kind(self, group: str, version: str, kind: str) -> Definition | None:
+    def of_kind(self, group: str, version: str, kind: str) -> TypeDefinition | None:
         """Return the definition of a kind."""
         name = self._kinds.get((group, version, kind))
         return None if name is None else self.definition(name)
@@ -156,6 +156,6 @@ class Facts:
 
 
 @cache
-def facts() -> Facts:
+def built_in_types() -> BuiltInTypes:
     """Return what is known of the built-in kinds."""
-    return Facts(zlib.decompress(files(__package__).joinpath("builtin.json.z").read_bytes()))
+    return BuiltInTypes(zlib.decompress(files(__package__).joinpath("builtin.json.z").read_bytes()))

@@ -1,12 +1,9 @@
 """
-Every way the API server says no, as exceptions that know their own ``Status``.
-
-    Fault
-    |-- one class for all; the constructors below name the kinds
+Errors of the API server: one exception with its ``Status``, and a constructor for every kind of refusal.
 
 A verb raises a :func:`not_found`, :func:`conflict` and so on; :mod:`.server` turns it into a response.
-Codes, reasons and wording are those of the Kubernetes API, because clients read them. Field-level
-complaints of validation are collected in :mod:`.complaints` and end in :func:`invalid`.
+Codes, reasons and wording are those of the Kubernetes API, because clients read them. Field errors of
+validation are in :mod:`.field_errors` and end in :func:`invalid`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,14 +13,14 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karpenter_local.apiserver.complaints import Complaint
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.field_errors import FieldError
+    from karpenter_local.apiserver.resources import APIResource
 
 MAX_BODY = 3 * 1024 * 1024
 """Bytes of a request body beyond which the API refuses it."""
 
 
-class Fault(Exception):  # noqa: N818  a refusal is not always an error
+class APIStatusError(Exception):
     """A refusal: an HTTP code with a ``Status`` body."""
 
     def __init__(
@@ -75,7 +72,7 @@ def qualified(name: str, group: str) -> str:
     return f"{name}.{group}" if group else name
 
 
-def _about(resource: "Resource", name: str) -> dict[str, Any]:
+def _about(resource: "APIResource", name: str) -> dict[str, Any]:
     details: dict[str, Any] = {"name": name} if name else {}
     if resource.group:
         details["group"] = resource.group
@@ -83,38 +80,38 @@ def _about(resource: "Resource", name: str) -> dict[str, Any]:
     return details
 
 
-def not_found(resource: "Resource", name: str) -> Fault:
+def not_found(resource: "APIResource", name: str) -> APIStatusError:
     """There is no such object."""
     message = f'{qualified(resource.plural, resource.group)} "{name}" not found'
-    return Fault(404, "NotFound", message, details=_about(resource, name))
+    return APIStatusError(404, "NotFound", message, details=_about(resource, name))
 
 
-def no_route() -> Fault:
+def no_route() -> APIStatusError:
     """The path names nothing that this server serves."""
-    return Fault(404, "NotFound", "the server could not find the requested resource", details={})
+    return APIStatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
-def no_page() -> Fault:
+def no_page() -> APIStatusError:
     """The path is outside of every group that this server knows."""
-    return Fault(404, "NotFound", "404 page not found", text="404 page not found\n")
+    return APIStatusError(404, "NotFound", "404 page not found", text="404 page not found\n")
 
 
-def already_exists(resource: "Resource", name: str, *, leaving: bool = False) -> Fault:
-    """The name is taken, perhaps by an object that is on its way out."""
+def already_exists(resource: "APIResource", name: str, *, leaving: bool = False) -> APIStatusError:
+    """The name is taken, perhaps by an object that is being deleted."""
     message = f'{qualified(resource.plural, resource.group)} "{name}" already exists'
     if leaving:
         message = f"object is being deleted: {message}"
-    return Fault(409, "AlreadyExists", message, details=_about(resource, name))
+    return APIStatusError(409, "AlreadyExists", message, details=_about(resource, name))
 
 
-def conflict(resource: "Resource", name: str, why: str = "") -> Fault:
+def conflict(resource: "APIResource", name: str, why: str = "") -> APIStatusError:
     """The object has moved on, or a precondition does not hold."""
     why = why or "the object has been modified; please apply your changes to the latest version and try again"
     message = f'Operation cannot be fulfilled on {qualified(resource.plural, resource.group)} "{name}": {why}'
-    return Fault(409, "Conflict", message, details=_about(resource, name))
+    return APIStatusError(409, "Conflict", message, details=_about(resource, name))
 
 
-def apply_conflict(causes: "Sequence[tuple[str, str]]") -> Fault:
+def apply_conflict(causes: "Sequence[tuple[str, str]]") -> APIStatusError:
     """A server-side apply touched fields of other managers; causes are (manager, field) pairs."""
     if len(causes) == 1:
         manager, field = causes[0]
@@ -127,7 +124,7 @@ def apply_conflict(causes: "Sequence[tuple[str, str]]") -> Fault:
             for manager, field in causes
         ]
     }
-    return Fault(409, "Conflict", message, details=details)
+    return APIStatusError(409, "Conflict", message, details=details)
 
 
 def _conflicts(causes: "Sequence[tuple[str, str]]") -> str:
@@ -140,94 +137,96 @@ def _conflicts(causes: "Sequence[tuple[str, str]]") -> str:
     )
 
 
-def invalid(kind: str, group: str, name: str, complaints: "Sequence[Complaint]") -> Fault:
+def invalid(kind: str, group: str, name: str, field_errors: "Sequence[FieldError]") -> APIStatusError:
     """The object breaks rules; every broken one is named."""
     sentences: list[str] = []
     causes = []
-    for complaint in complaints:
-        sentence = f"{complaint.field}: {complaint.message}"
+    for error in field_errors:
+        sentence = f"{error.field}: {error.message}"
         if sentence not in sentences:
             sentences.append(sentence)
-        causes.append({"reason": complaint.reason, "message": complaint.message, "field": complaint.field})
+        causes.append({"reason": error.reason, "message": error.message, "field": error.field})
     text = sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
     details: dict[str, Any] = {"name": name} if name else {}
     if group:
         details["group"] = group
     details |= {"kind": kind, "causes": causes}
-    return Fault(422, "Invalid", f'{qualified(kind, group)} "{name}" is invalid: {text}', details=details)
+    return APIStatusError(
+        422, "Invalid", f'{qualified(kind, group)} "{name}" is invalid: {text}', details=details
+    )
 
 
-def bad_request(message: str) -> Fault:
+def bad_request(message: str) -> APIStatusError:
     """The request cannot be understood."""
-    return Fault(400, "BadRequest", message)
+    return APIStatusError(400, "BadRequest", message)
 
 
-def wrong_version(given: str, expected: str) -> Fault:
+def wrong_version(given: str, expected: str) -> APIStatusError:
     """The body is of another version than the path."""
     return bad_request(
         f"the API version in the data ({given}) does not match the expected API version ({expected})"
     )
 
 
-def unrecognized(kind: str, why: str) -> Fault:
+def unrecognized(kind: str, why: str) -> APIStatusError:
     """The body cannot be read as an object of `kind`."""
     return bad_request(f"the object provided is unrecognized (must be of type {kind}): {why}")
 
 
-def patch_invalid(shown: str, why: str) -> Fault:
+def patch_invalid(shown: str, why: str) -> APIStatusError:
     """The patch is well formed, and leaves no object that could be read."""
     quoted = msgspec.json.encode(shown).decode()
     message = f"Invalid value: {quoted}: {why}"
     cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
-    return Fault(422, "Invalid", f' "" is invalid: patch: {message}', details={"causes": [cause]})
+    return APIStatusError(422, "Invalid", f' "" is invalid: patch: {message}', details={"causes": [cause]})
 
 
-def unauthorized() -> Fault:
-    """Nobody we know is asking."""
-    return Fault(401, "Unauthorized", "Unauthorized")
+def unauthorized() -> APIStatusError:
+    """The request has no valid credentials."""
+    return APIStatusError(401, "Unauthorized", "Unauthorized")
 
 
-def forbidden(resource: "Resource", name: str, why: str) -> Fault:
+def forbidden(resource: "APIResource", name: str, why: str) -> APIStatusError:
     """Admission says no."""
     message = f'{qualified(resource.plural, resource.group)} "{name}" is forbidden: {why}'
-    return Fault(403, "Forbidden", message, details=_about(resource, name))
+    return APIStatusError(403, "Forbidden", message, details=_about(resource, name))
 
 
-def method_not_allowed() -> Fault:
+def method_not_allowed() -> APIStatusError:
     """The path exists, the method does not."""
     message = "the server does not allow this method on the requested resource"
-    return Fault(405, "MethodNotAllowed", message, details={})
+    return APIStatusError(405, "MethodNotAllowed", message, details={})
 
 
-def not_acceptable() -> Fault:
-    """The client wants an encoding we do not speak."""
+def not_acceptable() -> APIStatusError:
+    """The client accepts no encoding that this server has."""
     known = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
     streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
     message = f"406: Not Acceptable\n\nAvailable representations: {known}, {streams}"
-    return Fault(406, "NotAcceptable", message, details={})
+    return APIStatusError(406, "NotAcceptable", message, details={})
 
 
-def unsupported_media_type(accepted: "Sequence[str]") -> Fault:
-    """The client sends an encoding we do not speak."""
+def unsupported_media_type(accepted: "Sequence[str]") -> APIStatusError:
+    """The client sends an encoding that this server does not read."""
     known = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {known}"
-    return Fault(415, "UnsupportedMediaType", message)
+    return APIStatusError(415, "UnsupportedMediaType", message)
 
 
-def too_large() -> Fault:
+def too_large() -> APIStatusError:
     """The body is bigger than any object may be."""
     message = f"Request entity too large: limit is {MAX_BODY}"
-    return Fault(413, "RequestEntityTooLarge", message)
+    return APIStatusError(413, "RequestEntityTooLarge", message)
 
 
-def expired(message: str, *, continues: str = "") -> Fault:
+def expired(message: str, *, continues: str = "") -> APIStatusError:
     """The history that was asked for is gone."""
-    return Fault(410, "Expired", message, continues=continues)
+    return APIStatusError(410, "Expired", message, continues=continues)
 
 
 def too_many_requests(
     message: str, *, retry_after: int = 0, causes: "Sequence[dict[str, str]]" = ()
-) -> Fault:
+) -> APIStatusError:
     """Not now: an eviction would break a budget."""
     details: dict[str, Any] = {}
     if causes:
@@ -235,14 +234,14 @@ def too_many_requests(
     if retry_after:
         details["retryAfterSeconds"] = retry_after
     headers = (("retry-after", str(retry_after)),) if retry_after else ()
-    return Fault(429, "TooManyRequests", message, details=details, headers=headers)
+    return APIStatusError(429, "TooManyRequests", message, details=details, headers=headers)
 
 
-def internal(message: str) -> Fault:
-    """We are at fault."""
-    return Fault(500, "InternalError", f"Internal error occurred: {message}")
+def internal(message: str) -> APIStatusError:
+    """The server failed."""
+    return APIStatusError(500, "InternalError", f"Internal error occurred: {message}")
 
 
-def not_implemented(message: str) -> Fault:
+def not_implemented(message: str) -> APIStatusError:
     """A real cluster could; this one has no containers or networks."""
-    return Fault(501, "NotImplemented", message)
+    return APIStatusError(501, "NotImplemented", message)
