@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from karpenter.api.pod import Pod
 from karpenter_local.scheduler.judge import feasible, feasible_at
 from karpenter_local.scheduler.storage import NO_CLAIMS
-from karpenter_local.scheduler.supply import Supply
+from karpenter_local.scheduler.supply import NodeInfo
 from karpenter_local.scheduler.table import Table
 from tests.unit.local.scheduler.worlds import HOSTNAME, ZONE, World, affinity, near, node, pod, spread
 
@@ -60,7 +60,7 @@ events = st.lists(
 )
 
 
-def rebuilt(table: Table, known: dict[str, Supply]) -> World:
+def rebuilt(table: Table, known: dict[str, NodeInfo]) -> World:
     """Return a world that was told only what is true at the end."""
     fresh = World(*known.values())
     for each in table.occupants.values():
@@ -73,7 +73,7 @@ def rebuilt(table: Table, known: dict[str, Supply]) -> World:
 def test_history_does_not_matter(events: list[Any], asks: list[Pod]) -> None:
     """Where a pod may go depends on the cluster as it is, not on how it came to be or who asked."""
     world = World()
-    known: dict[str, Supply] = {}
+    known: dict[str, NodeInfo] = {}
     for kind, *what in events:
         match kind:
             case "node":

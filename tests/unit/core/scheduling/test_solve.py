@@ -11,8 +11,8 @@ from karpenter.api.labels import HOSTNAME, ZONE
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import (
-    Wishes,
-    company,
+    Preferences,
+    affinity_term,
     instance_type,
     node,
     offering,
@@ -118,7 +118,7 @@ def test_the_solver_does_without_the_library_for_linear_programs(monkeypatch: py
 def test_preferences(preferences: str, zone: str) -> None:
     """Preferences are kept where they can be, or not looked at."""
     sold = [offering("zone-1", "spot", 0.1), offering("zone-3", "spot", 0.9)]
-    fond = pod("a", prefers=Wishes(nodes=((1, [only(ZONE, "zone-3")]),)))
+    fond = pod("a", prefers=Preferences(nodes=((1, [only(ZONE, "zone-3")]),)))
     options = Options(preferences="Respect" if preferences == "Respect" else "Ignore")
 
     (new,) = solve(problem(fond, pools=[pool("p", instance_type("t", sold=sold))], options=options)).new_nodes
@@ -129,7 +129,7 @@ def test_preferences(preferences: str, zone: str) -> None:
 def test_what_reservations_cannot_serve_is_tried_again_without_them() -> None:
     """A second pass buys on demand what waited for reserved capacity in the first."""
     sold = [*offerings(0.2), offering("zone-1", "reserved", 0.001, reservation="r", left=1)]
-    apart = replicas(pod("a", app="a", apart=[company(HOSTNAME, app="a")]), 2)
+    apart = replicas(pod("a", app="a", apart=[affinity_term(HOSTNAME, app="a")]), 2)
 
     scheduler, left = search(problem(apart, pools=[pool("p", instance_type("t", sold=sold))]))
 

@@ -9,7 +9,7 @@ import pytest
 from karpenter.api.labels import ARCH, HOSTNAME, ZONE
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.problem import PodVolumes
-from karpenter_local.testing.builders import company, node, only, pod, problem, spread, taint, tolerate
+from karpenter_local.testing.builders import affinity_term, node, only, pod, problem, spread, taint, tolerate
 from tests.unit.core.scheduling.pack.schedulers import fresh, pod_data_of, unlabelled
 
 if TYPE_CHECKING:
@@ -91,13 +91,13 @@ def test_suits(one: Pod, expected: list[int]) -> None:
     ("one", "expected"),
     [
         pytest.param(
-            pod("x", near=[company(ZONE, app="web")]), [True, False, False], id="only where company is"
+            pod("x", near=[affinity_term(ZONE, app="web")]), [True, False, False], id="only where company is"
         ),
         pytest.param(
-            pod("x", apart=[company(ZONE, app="web")]), [False, True, False], id="only where nobody is"
+            pod("x", apart=[affinity_term(ZONE, app="web")]), [False, True, False], id="only where nobody is"
         ),
         pytest.param(
-            pod("x", app="new", near=[company(ZONE, app="new")]),
+            pod("x", app="new", near=[affinity_term(ZONE, app="new")]),
             [True, True, False],
             id="anywhere with the label, first",
         ),

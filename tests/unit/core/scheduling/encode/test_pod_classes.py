@@ -21,7 +21,16 @@ from karpenter.api.pod import (
 )
 from karpenter.core.scheduling.encode.pod_classes import classify
 from karpenter.core.scheduling.problem import Options, PodVolumes
-from karpenter_local.testing.builders import Wishes, company, node, only, pod, problem, replicas, spread
+from karpenter_local.testing.builders import (
+    Preferences,
+    affinity_term,
+    node,
+    only,
+    pod,
+    problem,
+    replicas,
+    spread,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -140,7 +149,7 @@ ASKED = {
     ),
     "a required anti-affinity": asking(LabelSelector(match_labels={"x": "1"})),
     "an affinity to pods with the same label": pod(
-        "z", cpu="1m", near=[company(ZONE, app="z", match_label_keys=("x",))]
+        "z", cpu="1m", near=[affinity_term(ZONE, app="z", match_label_keys=("x",))]
     ),
     "an affinity to pods with another label": pod(
         "z", cpu="1m", near=[PodAffinityTerm(topology_key=ZONE, mismatch_label_keys=("x",))]
@@ -148,12 +157,12 @@ ASKED = {
     "a preferred affinity": pod(
         "z",
         cpu="1m",
-        prefers=Wishes(near=((1, PodAffinityTerm(topology_key=ZONE, label_selector=EXPRESSION)),)),
+        prefers=Preferences(near=((1, PodAffinityTerm(topology_key=ZONE, label_selector=EXPRESSION)),)),
     ),
     "a preferred anti-affinity": pod(
         "z",
         cpu="1m",
-        prefers=Wishes(apart=((1, PodAffinityTerm(topology_key=ZONE, label_selector=EXPRESSION)),)),
+        prefers=Preferences(apart=((1, PodAffinityTerm(topology_key=ZONE, label_selector=EXPRESSION)),)),
     ),
 }
 
@@ -166,7 +175,7 @@ def test_labels_count_where_a_selector_mentions_them(other: Pod) -> None:
 
 def test_labels_count_where_a_running_pod_avoids_them() -> None:
     """The required anti-affinity of a pod that runs already tells pods apart."""
-    there = node("n", *replicas(pod("z", apart=[company(HOSTNAME, app="a")]), 2))
+    there = node("n", *replicas(pod("z", apart=[affinity_term(HOSTNAME, app="a")]), 2))
 
     assert classes(problem(pod("a", app="a"), pod("b", app="b"), nodes=[there])) == [["a"], ["b"]]
 
@@ -248,7 +257,7 @@ def test_pods_that_differ_in_size_alone_share_their_manner() -> None:
 
 def test_preferences_may_be_ignored() -> None:
     """The option decides whether preferences make readings at all."""
-    fond = pod("a", prefers=Wishes(nodes=((1, [only(ZONE, "x")]),)))
+    fond = pod("a", prefers=Preferences(nodes=((1, [only(ZONE, "x")]),)))
 
     (respected,) = classify(problem(fond), avoidance=False)
     (ignored,) = classify(problem(fond, options=Options(preferences="Ignore")), avoidance=False)

@@ -13,7 +13,7 @@ from karpenter.core.scheduling.pack.scheduler import Scheduler
 if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.problem import Problem
-    from karpenter_local.testing.builders import Standing
+    from karpenter_local.testing.builders import NodeWithPods
 
 
 def fresh(given: Problem) -> Scheduler:
@@ -49,7 +49,7 @@ def bins(scheduler: Scheduler) -> list[list[str]]:
     return found
 
 
-def unlabelled(standing: Standing, key: str) -> Standing:
+def unlabelled(standing: NodeWithPods, key: str) -> NodeWithPods:
     """Return a node without one of its labels."""
     labels = {name: value for name, value in standing.existing.labels.items() if name != key}
     return msgspec.structs.replace(

@@ -13,8 +13,8 @@ from karpenter.core.scheduling.pack.one_by_one import OneByOne
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
-    Wishes,
-    company,
+    Preferences,
+    affinity_term,
     instance_type,
     node,
     offering,
@@ -151,7 +151,7 @@ def test_custom_labels_are_domains() -> None:
 
 def test_spread_over_nodes_opens_nodes() -> None:
     """Pods that may only share a node two by two get as many nodes as that takes."""
-    near = [company(ZONE, app="web")]
+    near = [affinity_term(ZONE, app="web")]
     pairs = pod("w", app="web", near=near, spreads=[spread(HOSTNAME, app="web", skew=2)])
 
     scheduler = schedulers.placed(problem(replicas(pairs, 5), pools=[POOL]))
@@ -170,7 +170,7 @@ def test_the_first_of_its_kind_settles_for_a_zone_and_others_follow() -> None:
         for zone, price in (("zone-1", 0.3), ("zone-2", 0.2), ("zone-3", 0.4))
     ]
     kind = instance_type("t", cpu=2, sold=sold)
-    together = replicas(pod("w", app="web", cpu="1", near=[company(ZONE, app="web")]), 5)
+    together = replicas(pod("w", app="web", cpu="1", near=[affinity_term(ZONE, app="web")]), 5)
 
     assert per_domain(schedulers.placed(problem(together, pools=[pool("p", kind)]))) == {"zone-2": 5}
 
@@ -180,7 +180,7 @@ def test_company_that_runs_already_attracts() -> None:
     there = node("n", pod("d", app="db"), zone="zone-3", free={"cpu": "0"})
 
     scheduler = schedulers.placed(
-        problem(replicas(pod("w", near=[company(ZONE, app="db")]), 3), pools=[POOL], nodes=[there])
+        problem(replicas(pod("w", near=[affinity_term(ZONE, app="db")]), 3), pools=[POOL], nodes=[there])
     )
 
     assert per_domain(scheduler) == {"zone-3": 3}
@@ -189,7 +189,7 @@ def test_company_that_runs_already_attracts() -> None:
 def test_pods_that_must_share_a_node_do_until_it_is_full() -> None:
     """What does not fit on the node of the first is refused: no second node may be started."""
     given = problem(
-        replicas(pod("w", app="web", cpu="3", memory="1Gi", near=[company(HOSTNAME, app="web")]), 3),
+        replicas(pod("w", app="web", cpu="3", memory="1Gi", near=[affinity_term(HOSTNAME, app="web")]), 3),
         pools=[POOL],
     )
 
@@ -203,7 +203,7 @@ def test_a_node_with_company_is_shared() -> None:
     there = [node("n1"), node("n2", pod("d", app="db"))]
 
     scheduler = schedulers.placed(
-        problem(pod("w", near=[company(HOSTNAME, app="db")]), pools=[POOL], nodes=there)
+        problem(pod("w", near=[affinity_term(HOSTNAME, app="db")]), pools=[POOL], nodes=there)
     )
 
     assert DecodedPlan(scheduler).placed == {"n2": ("default/w",)}
@@ -214,7 +214,7 @@ def test_claims_without_company_are_asked_again() -> None:
     given = problem(
         pod("a", cpu="6"),
         pod("b", cpu="5", app="db"),
-        replicas(pod("w", cpu="500m", near=[company(HOSTNAME, app="db")]), 3),
+        replicas(pod("w", cpu="500m", near=[affinity_term(HOSTNAME, app="db")]), 3),
         pools=[POOL],
     )
 
@@ -226,7 +226,7 @@ def test_claims_without_company_are_asked_again() -> None:
 
 def test_pods_that_avoid_their_own_kind_by_zone_take_a_zone_each() -> None:
     """A claim whose zone is open blocks every zone it could get, so the next pod waits for another run."""
-    apart = replicas(pod("w", app="web", apart=[company(ZONE, app="web")]), 2)
+    apart = replicas(pod("w", app="web", apart=[affinity_term(ZONE, app="web")]), 2)
 
     scheduler = schedulers.placed(problem(apart, pools=[POOL]))
 
@@ -236,7 +236,7 @@ def test_pods_that_avoid_their_own_kind_by_zone_take_a_zone_each() -> None:
 def test_a_settled_zone_blocks_only_itself() -> None:
     """Pods that name their zones can avoid each other by zone in one run."""
     pods = [
-        pod(f"w{zone}", app="web", on={ZONE: zone}, apart=[company(ZONE, app="web")])
+        pod(f"w{zone}", app="web", on={ZONE: zone}, apart=[affinity_term(ZONE, app="web")])
         for zone in ("zone-1", "zone-2")
     ]
 
@@ -245,7 +245,7 @@ def test_a_settled_zone_blocks_only_itself() -> None:
 
 def test_others_are_kept_off_by_pods_placed_before() -> None:
     """A pod that avoids others keeps them out of its zone although they do not mind."""
-    keeper = pod("k", cpu="2", on={ZONE: "zone-1"}, apart=[company(ZONE, app="web")])
+    keeper = pod("k", cpu="2", on={ZONE: "zone-1"}, apart=[affinity_term(ZONE, app="web")])
 
     scheduler = schedulers.placed(problem(keeper, pod("w", app="web"), pools=[POOL]))
 
@@ -275,7 +275,7 @@ def test_open_claims_stay_uncounted() -> None:
     """A pod whose claim never settles counts in no zone."""
     given = problem(
         pod("a", cpu="8", app="web"),
-        replicas(pod("w", cpu="100m", near=[company(ZONE, app="web")]), 1),
+        replicas(pod("w", cpu="100m", near=[affinity_term(ZONE, app="web")]), 1),
         pools=[pool("p", T8)],
     )
     scheduler = schedulers.placed(given)
@@ -314,7 +314,7 @@ def test_what_another_reading_changed_is_noticed() -> None:
         offering("zone-3", ON_DEMAND, 0.11),
     ]
     kind = instance_type("t", cpu=2, memory=2, sold=sold, overhead={"cpu": 100})
-    fond = Wishes(nodes=((1, [only(ZONE, "zone-2")]),), near=((1, company(ZONE, app="a")),))
+    fond = Preferences(nodes=((1, [only(ZONE, "zone-2")]),), near=((1, affinity_term(ZONE, app="a")),))
     given = problem(
         replicas(pod("x", app="a", cpu="600m"), 3),
         pod("y", app="a", cpu="200m"),
@@ -332,7 +332,7 @@ def test_what_another_reading_changed_is_noticed() -> None:
 
 def test_claims_are_found_in_their_new_state_by_other_readings() -> None:
     """A claim that another reading narrowed takes pods in its new state, or is closed for good."""
-    fond = Wishes(nodes=((5, [only(ARCH, "arm64")]), (1, [only(INSTANCE_TYPE, "t8")])))
+    fond = Preferences(nodes=((5, [only(ARCH, "arm64")]), (1, [only(INSTANCE_TYPE, "t8")])))
     pods = replicas(pod("w", app="web", cpu="1", prefers=fond, spreads=[spread(ZONE, app="web")]), 30)
 
     given = problem(pods, pools=[pool("p", T2, T8)], options=GREEDY)
@@ -348,8 +348,8 @@ def test_a_pod_that_only_lacks_a_reservation_waits() -> None:
         pod(
             "w",
             app="web",
-            near=[company(ZONE, app="web")],
-            prefers=Wishes(nodes=((1, [only(ZONE, "zone-1")]),)),
+            near=[affinity_term(ZONE, app="web")],
+            prefers=Preferences(nodes=((1, [only(ZONE, "zone-1")]),)),
         ),
         pools=[pool("p", instance_type("t", sold=sold)), pool("q", T8)],
         options=GREEDY,
@@ -375,7 +375,7 @@ def test_the_first_of_equally_empty_claims_is_taken_whatever_became_of_it() -> N
         pod("a", cpu="7500m", app="a"),
         pod("b", cpu="5", app="a", on={ZONE: "zone-1"}),
         pod("x", cpu="1"),
-        replicas(pod("w", cpu="10m", near=[company(HOSTNAME, app="a")], on={ZONE: "zone-1"}), 3),
+        replicas(pod("w", cpu="10m", near=[affinity_term(HOSTNAME, app="a")], on={ZONE: "zone-1"}), 3),
         pools=[pool("p", T8)],
     )
 

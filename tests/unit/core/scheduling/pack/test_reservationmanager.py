@@ -28,7 +28,7 @@ from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
     RESERVATION,
     RULES,
-    company,
+    affinity_term,
     instance_type,
     offering,
     offerings,
@@ -64,7 +64,7 @@ def template(*types: InstanceType) -> Template:
 
 def alone(count: int, cpu: str = "1") -> tuple[Pod, ...]:
     """Return so many pods, no two of which share a machine."""
-    return replicas(pod("a", app="a", cpu=cpu, apart=[company(HOSTNAME, app="a")]), count)
+    return replicas(pod("a", app="a", cpu=cpu, apart=[affinity_term(HOSTNAME, app="a")]), count)
 
 
 def from_reservation(name: str, left: int, zone: str = "zone-1") -> Offering:
@@ -342,8 +342,8 @@ def test_a_narrowed_claim_gives_reservations_back() -> None:
         instance_type("b", cpu=8, sold=[from_reservation("r2", 1, "zone-2")]),
     ]
     given = problem(
-        pod("x", cpu="3", app="x", apart=[company(HOSTNAME, app="x")]),
-        pod("y", cpu="2", app="x", apart=[company(HOSTNAME, app="x")]),
+        pod("x", cpu="3", app="x", apart=[affinity_term(HOSTNAME, app="x")]),
+        pod("y", cpu="2", app="x", apart=[affinity_term(HOSTNAME, app="x")]),
         pod("z", cpu="1", terms=[[only(ZONE, "zone-1")]]),
         pools=[pool("p", *kinds)],
         options=Options(packing="greedy", reserved="fallback"),

@@ -1,7 +1,7 @@
 """
 What pods state, as far as it is never given up: node requirements, spreads, affinity, anti-affinity.
 
-A statement about other pods becomes an :class:`About`, a value that says which pods are
+A statement about other pods becomes an :class:`PodSelection`, a value that says which pods are
 meant; two pods that state the same have equal ones.
 """
 
@@ -51,7 +51,7 @@ def tolerations(problem: Problem, pod: Pod) -> tuple[Toleration, ...]:
     return (*pod.spec.tolerations, Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE))
 
 
-class About(msgspec.Struct, frozen=True):
+class PodSelection(msgspec.Struct, frozen=True):
     """Which pods are meant, and the label whose values are the domains."""
 
     key: str
@@ -60,17 +60,17 @@ class About(msgspec.Struct, frozen=True):
 
     selector: Selector
 
-    def means(self, pod: Pod) -> bool:
+    def selects(self, pod: Pod) -> bool:
         """Say whether `pod` is one of them."""
         if self.namespaces is not None and pod.metadata.namespace not in self.namespaces:
             return False
         return self.selector.matches(pod.metadata.labels)
 
 
-class Spread(msgspec.Struct, frozen=True):
+class RequiredSpread(msgspec.Struct, frozen=True):
     """A spread that must hold."""
 
-    about: About
+    selection: PodSelection
     skew: int
     min_domains: int
     honours_affinity: bool
@@ -78,7 +78,7 @@ class Spread(msgspec.Struct, frozen=True):
     """Which taints a counted node may have; None means that taints do not matter."""
 
 
-def spreads(problem: Problem, pod: Pod) -> list[Spread]:
+def spreads(problem: Problem, pod: Pod) -> list[RequiredSpread]:
     """Return the spreads that a pod insists on."""
     own = pod.spec.topology_spread_constraints or problem.spread_defaults.get(pod.key, ())
     return [
@@ -88,12 +88,12 @@ def spreads(problem: Problem, pod: Pod) -> list[Spread]:
     ]
 
 
-def _spread(pod: Pod, wire: TopologySpreadConstraint) -> Spread:
+def _spread(pod: Pod, wire: TopologySpreadConstraint) -> RequiredSpread:
     selector = _with_own_labels(
         parse_selector(wire.label_selector), pod, wire.match_label_keys, negated=False
     )
-    return Spread(
-        About(wire.topology_key, frozenset({pod.metadata.namespace}), selector),
+    return RequiredSpread(
+        PodSelection(wire.topology_key, frozenset({pod.metadata.namespace}), selector),
         wire.max_skew,
         wire.min_domains or 0,
         wire.node_affinity_policy != "Ignore",
@@ -101,21 +101,21 @@ def _spread(pod: Pod, wire: TopologySpreadConstraint) -> Spread:
     )
 
 
-def near(problem: Problem, pod: Pod) -> list[About]:
+def near(problem: Problem, pod: Pod) -> list[PodSelection]:
     """Return the pods that a pod must be near to."""
     affinity = pod.spec.affinity.pod_affinity if pod.spec.affinity else None
     terms = affinity.required_during_scheduling_ignored_during_execution if affinity else ()
     return [_about(problem, pod, term) for term in terms]
 
 
-def apart(problem: Problem, pod: Pod) -> list[About]:
+def apart(problem: Problem, pod: Pod) -> list[PodSelection]:
     """Return the pods that a pod must be far from."""
     affinity = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
     terms = affinity.required_during_scheduling_ignored_during_execution if affinity else ()
     return [_about(problem, pod, term) for term in terms]
 
 
-def _about(problem: Problem, pod: Pod, term: PodAffinityTerm) -> About:
+def _about(problem: Problem, pod: Pod, term: PodAffinityTerm) -> PodSelection:
     namespaces: frozenset[str] | None = frozenset(term.namespaces)
     if term.namespace_selector is not None:
         chosen = parse_selector(term.namespace_selector)
@@ -126,7 +126,7 @@ def _about(problem: Problem, pod: Pod, term: PodAffinityTerm) -> About:
     selector = parse_selector(term.label_selector)
     selector = _with_own_labels(selector, pod, term.match_label_keys, negated=False)
     selector = _with_own_labels(selector, pod, term.mismatch_label_keys, negated=True)
-    return About(term.topology_key, namespaces, selector)
+    return PodSelection(term.topology_key, namespaces, selector)
 
 
 def _with_own_labels(selector: Selector, pod: Pod, keys: tuple[str, ...], *, negated: bool) -> Selector:
@@ -148,5 +148,5 @@ def is_plain(problem: Problem, pod: Pod) -> bool:
         return False
     if nodes.preferred_during_scheduling_ignored_during_execution:
         return False
-    others = [located.pod for located in problem.bound_pods] + list(problem.pods)
-    return not any(about.means(pod) for other in others for about in apart(problem, other))
+    others = [bound.pod for bound in problem.bound_pods] + list(problem.pods)
+    return not any(selection.selects(pod) for other in others for selection in apart(problem, other))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from karpenter_local.testing.problems.mix import Mix
 
 
-class _Crowd(msgspec.Struct, frozen=True):
+class _PodCopies(msgspec.Struct, frozen=True):
     """Pods of one template; those with volumes come last, so that only size tells pods apart before them."""
 
     pods: tuple[Pod, ...]
@@ -32,16 +32,16 @@ class _Crowd(msgspec.Struct, frozen=True):
 def problems(draw: st.DrawFn, mix: Mix = EVERYTHING) -> Problem:
     """Return a problem; every kind of thing in it is allowed by `mix`."""
     types = draw(supply.catalogues(mix))
-    crowds = draw(_crowds(mix))
+    copies = draw(_copies(mix))
     whole = problem(
-        *(each.pods for each in crowds),
+        *(each.pods for each in copies),
         pools=[supply.draw_pool(draw, mix, types, n) for n in range(draw(st.integers(1, mix.pools)))],
         nodes=[draw(supply.nodes(mix, n)) for n in range(draw(st.integers(0, mix.nodes)))],
         daemons=[draw(demand.daemons(mix, n)) for n in range(draw(st.integers(0, 2)))] if mix.daemons else [],
-        volumes={key: volume for each in crowds for key, volume in each.volumes.items()},
+        volumes={key: volume for each in copies for key, volume in each.volumes.items()},
         namespaces={name: {"name": name} for name in NAMESPACES},
-        spread_defaults={key: given for each in crowds for key, given in each.defaults.items()},
-        moved=[pod.key for each in crowds if each.moved for pod in each.pods],
+        spread_defaults={key: given for each in copies for key, given in each.defaults.items()},
+        moved=[pod.key for each in copies if each.moved for pod in each.pods],
         options=draw(_options()),
     )
     return Invented(**{name: getattr(whole, name) for name in whole.__struct_fields__})
@@ -58,7 +58,7 @@ def _options(draw: st.DrawFn) -> Options:
 
 
 @st.composite
-def _crowds(draw: st.DrawFn, mix: Mix) -> list[_Crowd]:
+def _copies(draw: st.DrawFn, mix: Mix) -> list[_PodCopies]:
     sizes = draw(
         st.lists(
             st.tuples(st.sampled_from(demand.CPUS), st.sampled_from(demand.MEMORIES)),
@@ -67,18 +67,18 @@ def _crowds(draw: st.DrawFn, mix: Mix) -> list[_Crowd]:
             unique_by=None if mix.same_sizes else (lambda size: size[0]),
         )
     )
-    return [draw(_crowd(mix, number, cpu, memory)) for number, (cpu, memory) in enumerate(sizes)]
+    return [draw(_copies_of(mix, number, cpu, memory)) for number, (cpu, memory) in enumerate(sizes)]
 
 
 @st.composite
-def _crowd(draw: st.DrawFn, mix: Mix, number: int, cpu: int, memory: str) -> _Crowd:
+def _copies_of(draw: st.DrawFn, mix: Mix, number: int, cpu: int, memory: str) -> _PodCopies:
     example = draw(demand.templates(mix, number, cpu, memory))
     pods = replicas(example, draw(st.integers(1, mix.pods)))
     with_volumes = draw(st.integers(0, 2)) if mix.volumes and draw(seldom(5)) else 0
     given: tuple[TopologySpreadConstraint, ...] = ()
     if mix.defaults and mix.spread and draw(seldom(8)):
         given = (draw(demand.spreads(mix, anyway=mix.preferences and draw(st.booleans()))),)
-    return _Crowd(
+    return _PodCopies(
         pods,
         {pod.key: draw(demand.volumes(n)) for n, pod in enumerate(pods[len(pods) - with_volumes :])},
         dict.fromkeys((pod.key for pod in pods), given) if given else {},

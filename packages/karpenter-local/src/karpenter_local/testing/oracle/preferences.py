@@ -1,10 +1,10 @@
 """
-How a pod is read: every preference as if it were required, until it is given up.
+The preferences of a pod: each counts as required until it is relaxed.
 
 One preference goes per step, in a fixed order: a required node-affinity alternative (never
 the last), the heaviest preferred pod affinity, the heaviest preferred pod anti-affinity,
 the heaviest preferred node affinity, the first spread that may be ignored (the last takes
-its place), and at the end the wish to stay off nodes that would rather have other pods.
+its place), and at the end the avoidance of PreferNoSchedule taints.
 """
 
 from __future__ import annotations
@@ -22,30 +22,32 @@ if TYPE_CHECKING:
     from karpenter.api.pod import NodeSelectorTerm, Pod, PodAffinityTerm, TopologySpreadConstraint
 
 ANYWAY: Final = "ScheduleAnyway"
-DO_NOT_MIND: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
+TOLERATE_PREFER_NO_SCHEDULE: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
 
 
-class Reading:
-    """What is left of a pod's wishes."""
+class OraclePreferences:
+    """What is left of the preferences of a pod."""
 
     def __init__(self, pod: Pod, spreads: Iterable[TopologySpreadConstraint], *, respect: bool) -> None:
         affinity = pod.spec.affinity or Affinity()
         nodes = affinity.node_affinity or NodeAffinity()
-        near = affinity.pod_affinity or PodAffinity()
-        apart = affinity.pod_anti_affinity or PodAffinity()
+        pod_affinity = affinity.pod_affinity or PodAffinity()
+        pod_anti_affinity = affinity.pod_anti_affinity or PodAffinity()
         self.pod = pod
         self.terms = list(required_terms(pod))
-        self.near = list(near.required_during_scheduling_ignored_during_execution)
-        self.apart = list(apart.required_during_scheduling_ignored_during_execution)
+        self.pod_affinity = list(pod_affinity.required_during_scheduling_ignored_during_execution)
+        self.pod_anti_affinity = list(pod_anti_affinity.required_during_scheduling_ignored_during_execution)
         self.spreads = list(spreads)
         self.tolerations = list(pod.spec.tolerations)
         self.preferred_nodes = list(nodes.preferred_during_scheduling_ignored_during_execution)
-        self.preferred_near = list(near.preferred_during_scheduling_ignored_during_execution)
-        self.preferred_apart = list(apart.preferred_during_scheduling_ignored_during_execution)
-        for wishes in (self.preferred_nodes, self.preferred_near, self.preferred_apart):
-            wishes.sort(key=lambda wish: -wish.weight)
+        self.preferred_pod_affinity = list(pod_affinity.preferred_during_scheduling_ignored_during_execution)
+        self.preferred_pod_anti_affinity = list(
+            pod_anti_affinity.preferred_during_scheduling_ignored_during_execution
+        )
+        for weighted in (self.preferred_nodes, self.preferred_pod_affinity, self.preferred_pod_anti_affinity):
+            weighted.sort(key=lambda term: -term.weight)
         if not respect:
-            self.preferred_nodes, self.preferred_near, self.preferred_apart = [], [], []
+            self.preferred_nodes, self.preferred_pod_affinity, self.preferred_pod_anti_affinity = [], [], []
             self.spreads = [each for each in self.spreads if each.when_unsatisfiable != ANYWAY]
 
     @property
@@ -64,37 +66,37 @@ class Reading:
     def contradicts_itself(self) -> bool:
         """Say whether no node at all can be what the pod asks for, because it asks for two things at once."""
         stated = [requirement(key, "In", [value]) for key, value in self.pod.spec.node_selector.items()]
-        for term in (*self.terms[:1], *(wish.preference for wish in self.preferred_nodes[:1])):
+        for term in (*self.terms[:1], *(term.preference for term in self.preferred_nodes[:1])):
             stated += [requirement(each.key, each.operator, each.values) for each in term.match_expressions]
         return any(
             self.requirements[each.key].operator == "DoesNotExist" and not each.tolerates_absence
             for each in stated
         )
 
-    def all_near(self) -> list[PodAffinityTerm]:
-        """Return the pods to be near to, by need or by wish."""
-        return self.near + [wish.pod_affinity_term for wish in self.preferred_near]
+    def all_pod_affinity(self) -> list[PodAffinityTerm]:
+        """Return the pod affinity terms, required and preferred."""
+        return self.pod_affinity + [term.pod_affinity_term for term in self.preferred_pod_affinity]
 
-    def all_apart(self) -> list[PodAffinityTerm]:
-        """Return the pods to be far from, by need or by wish."""
-        return self.apart + [wish.pod_affinity_term for wish in self.preferred_apart]
+    def all_pod_anti_affinity(self) -> list[PodAffinityTerm]:
+        """Return the pod anti-affinity terms, required and preferred."""
+        return self.pod_anti_affinity + [term.pod_affinity_term for term in self.preferred_pod_anti_affinity]
 
     def relax(self, *, some_pool_is_avoided: bool) -> bool:
-        """Give up one wish; False when there is none left."""
+        """Relax one preference; False when none is left."""
         if len(self.terms) > 1:
             self.terms.pop(0)
             return True
-        for wishes in (self.preferred_near, self.preferred_apart, self.preferred_nodes):
-            if wishes:
-                wishes.pop(0)
+        for weighted in (self.preferred_pod_affinity, self.preferred_pod_anti_affinity, self.preferred_nodes):
+            if weighted:
+                weighted.pop(0)
                 return True
         for position, each in enumerate(self.spreads):
             if each.when_unsatisfiable == ANYWAY:
                 self.spreads[position] = self.spreads[-1]
                 self.spreads.pop()
                 return True
-        if some_pool_is_avoided and DO_NOT_MIND not in self.tolerations:
-            self.tolerations.append(DO_NOT_MIND)
+        if some_pool_is_avoided and TOLERATE_PREFER_NO_SCHEDULE not in self.tolerations:
+            self.tolerations.append(TOLERATE_PREFER_NO_SCHEDULE)
             return True
         return False
 
@@ -106,7 +108,7 @@ def required_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
     return required.node_selector_terms if required else ()
 
 
-def required_apart(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+def required_anti_affinity_of(pod: Pod) -> tuple[PodAffinityTerm, ...]:
     """Return the pods that a pod can never be near to."""
     anti = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
     return anti.required_during_scheduling_ignored_during_execution if anti else ()

@@ -13,8 +13,8 @@ from karpenter.core.model.hostportusage import first_conflict, host_ports
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import fits, merge, pod_requests, subtract
 from karpenter.core.model.taints import tolerates
-from karpenter_local.testing.validator.bins import NewBin, OldBin
-from karpenter_local.testing.validator.stated import is_plain, node_terms
+from karpenter_local.testing.validator.bins import ExistingBin, NewBin
+from karpenter_local.testing.validator.constraints import is_plain, node_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from karpenter_local.testing.validator.bins import Bin
 
 
-def duty_of(problem: Problem, bins: Sequence[Bin], refused: Sequence[Pod]) -> Iterator[str]:
+def wrong_refusals(problem: Problem, bins: Sequence[Bin], refused: Sequence[Pod]) -> Iterator[str]:
     """Yield which pods were put on a new node, or refused, although something better had room."""
-    old = [where for where in bins if isinstance(where, OldBin)]
+    old = [where for where in bins if isinstance(where, ExistingBin)]
     new = [where for where in bins if isinstance(where, NewBin)]
     for pod in [*refused, *(pod for where in new for pod in where.pods)]:
         roomy = [each.name for each in old if is_plain(problem, pod) and _has_room(problem, each, pod)]
@@ -42,7 +42,7 @@ def duty_of(problem: Problem, bins: Sequence[Bin], refused: Sequence[Pod]) -> It
                 break
 
 
-def _has_room(problem: Problem, where: OldBin, pod: Pod) -> bool:
+def _has_room(problem: Problem, where: ExistingBin, pod: Pod) -> bool:
     if where.node.quiet and pod.key in problem.moved:
         return False
     left = subtract(where.node.free, merge(pod_requests(each) for each in where.pods))
