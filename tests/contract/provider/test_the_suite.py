@@ -155,7 +155,7 @@ class Hopeful(KwokProvider):
     async def catalog(self, pool: NodePool) -> Catalog:
         """Mark nothing."""
         del pool
-        return self.cloud.stock.catalog()
+        return self.cloud.inventory.catalog()
 
 
 class Shrinking(KwokProvider):
@@ -174,7 +174,7 @@ class Stubborn(KwokProvider):
     async def launch(self, claim: NodeClaim) -> Machine:
         """Give up when anything is sold out."""
         machine = await super().launch(claim)
-        if self._sold_out.now():
+        if self._unavailable.now():
             raise InsufficientCapacity
         return machine
 

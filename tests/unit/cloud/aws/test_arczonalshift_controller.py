@@ -118,7 +118,9 @@ def announced(
 
     async def main(clock: VirtualClock) -> list[tuple[str, str]]:
         objects = ObjectsInMemory(*([simple_class(subnets=SUBNETS)] if classes else []))
-        watch = ZonalShiftController(shifts=shifts_of(scripted(*answers), clock), objects=objects, view=seen(wanted))
+        watch = ZonalShiftController(
+            shifts=shifts_of(scripted(*answers), clock), objects=objects, view=seen(wanted)
+        )
         found: list[tuple[str, str]] = []
         for _ in answers:
             step = await watch.look()
@@ -163,7 +165,7 @@ def test_machines_in_a_shifted_zone_are_left_alone() -> None:
             aws,
             cluster="ours",
             clock=clock,
-            meters=instrumented(clock)[0],
+            metrics=instrumented(clock)[0],
             zone_id={"us-west-2a": "usw2-az1"}.__getitem__,
             shifted=lambda: frozenset(shifted),
         )
@@ -172,7 +174,7 @@ def test_machines_in_a_shifted_zone_are_left_alone() -> None:
         aws.calls.clear()
         again = await instances.get("i-1")
         for act in (instances.terminate(found), instances.tag(found, {"a": "b"})):
-            with pytest.raises(CloudUnreachable, match="shifted away"):
+            with pytest.raises(CloudUnreachable, match="zonal shift"):
                 await act
         return again == found, aws.calls
 
@@ -191,7 +193,7 @@ def test_machines_in_a_shifted_zone_stay_in_the_list() -> None:
             aws,
             cluster="ours",
             clock=clock,
-            meters=instrumented(clock)[0],
+            metrics=instrumented(clock)[0],
             zone_id={"us-west-2a": "usw2-az1"}.__getitem__,
             shifted=lambda: frozenset(shifted),
         )

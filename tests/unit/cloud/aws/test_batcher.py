@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.aws.batcher import RequestBatcher, Window
+from karpenter.base.batcher import BatchWindow
+from karpenter.cloud.aws.batcher import RequestBatcher
 from karpenter.cloud.aws.cache import TTLCache
 from karpenter_local.virtual import VirtualClock
 from tests.unit.cloud.aws.scripted import virtually
 
-WINDOW = Window(idle=0.1, longest=1.0, most=5)
+WINDOW = BatchWindow(idle=0.1, longest=1.0, max_items=5)
 
 
 class Sender:
@@ -49,7 +50,7 @@ def together(*times: tuple[float, str], takes: float = 0.0, **more: Any) -> tupl
 
         async def ask(after: float, question: str) -> str:
             await clock.sleep(after)
-            return await batch.ask(question)
+            return await batch.add(question)
 
         found = await asyncio.gather(*(ask(*each) for each in times), return_exceptions=True)
         return found, sender
@@ -82,7 +83,7 @@ def test_windows(times: list[tuple[float, str]], sent: list[Any]) -> None:
 
 def test_a_window_is_not_open_for_ever() -> None:
     """Whoever was first has waited a second."""
-    window = Window(idle=0.5, longest=1.0, most=100)
+    window = BatchWindow(idle=0.5, longest=1.0, max_items=100)
 
     async def main(clock: VirtualClock) -> list[Any]:
         sender = Sender(clock)
@@ -90,7 +91,7 @@ def test_a_window_is_not_open_for_ever() -> None:
 
         async def ask(number: int) -> None:
             await clock.sleep(number * 0.4)
-            await batch.ask(str(number))
+            await batch.add(str(number))
 
         await asyncio.gather(*map(ask, range(4)))
         return sender.sent
@@ -119,7 +120,7 @@ def test_a_call_that_fails_fails_for_everyone() -> None:
 
 def test_only_what_is_alike_is_put_together() -> None:
     """Each sort has a call of its own."""
-    _, sender = together((0, "a1"), (0, "b1"), (0, "a2"), alike=lambda question: question[0])
+    _, sender = together((0, "a1"), (0, "b1"), (0, "a2"), group_by=lambda question: question[0])
 
     assert [questions for _, questions in sender.sent] == [("a1", "a2"), ("b1",)]
 
@@ -128,7 +129,7 @@ def test_so_many_calls_at_once_and_no_more() -> None:
     """The others wait."""
     times = [(0.0, f"{number}") for number in range(4)]
 
-    _, sender = together(*times, takes=1.0, alike=lambda question: question, at_once=2)
+    _, sender = together(*times, takes=1.0, group_by=lambda question: question, at_once=2)
 
     assert (sender.most_at_once, len(sender.sent)) == (2, 4)
 
@@ -146,8 +147,8 @@ def test_whoever_gives_up_is_not_asked_for() -> None:
     async def main(clock: VirtualClock) -> Any:
         sender = Sender(clock)
         batch = sender.batch()
-        task = asyncio.ensure_future(batch.ask("a"))
-        other = asyncio.ensure_future(batch.ask("b"))
+        task = asyncio.ensure_future(batch.add("a"))
+        other = asyncio.ensure_future(batch.add("b"))
         await asyncio.sleep(0)
         task.cancel()
         return await other, sender.sent
@@ -161,7 +162,7 @@ def test_whoever_gives_up_later_does_not_harm_the_others() -> None:
     async def main(clock: VirtualClock) -> Any:
         sender = Sender(clock, takes=1.0)
         batch = sender.batch()
-        task, other = (asyncio.ensure_future(batch.ask(each)) for each in "ab")
+        task, other = (asyncio.ensure_future(batch.add(each)) for each in "ab")
         await clock.sleep(0.5)
         task.cancel()
         return await other

@@ -7,13 +7,13 @@ import pytest
 
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.garbagecollection import (
     InstanceGarbageCollection,
     InstanceProfileGarbageCollection,
     LaunchTemplateGarbageCollection,
 )
 from karpenter.cloud.aws.labels import PROFILE_NAME
-from karpenter.cloud.aws.operator import Assembled
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import CloudUnreachable, MachineNotFound
 from karpenter.core.effects import DeleteObject, Step
@@ -145,14 +145,18 @@ def world() -> World:
 def profiles_left(world: World, *, used_by_class: bool, used_by_claim: bool, wait: float) -> bool:
     """Return whether a profile is still there after a while and a round."""
 
-    async def work(made: Assembled) -> bool:
-        name = await made.profiles.ensure(node_class(world))
-        await made.clock.sleep(wait)
+    async def work(provider: AwsProvider) -> bool:
+        name = await provider.services.instance_profiles.ensure(node_class(world))
+        await provider.services.clock.sleep(wait)
         world.objects.put(simple_class(instance_profile=name if used_by_class else "another"))
         claims = [launched(annotations={PROFILE_NAME: name})] if used_by_claim else []
-        chore = InstanceProfileGarbageCollection(profiles=made.profiles, objects=made.objects, view=seen(*claims))
+        chore = InstanceProfileGarbageCollection(
+            profiles=provider.services.instance_profiles,
+            objects=provider.services.objects,
+            view=seen(*claims),
+        )
         assert (await chore.look()).again == 1800.0
-        return name in await made.profiles.list()
+        return name in await provider.services.instance_profiles.list()
 
     return world.run(work)
 
@@ -179,8 +183,10 @@ def test_profiles_of_others_stay(world: World) -> None:
     """Only what is under the path of the cluster is ours."""
     world.iam.create_instance_profile(InstanceProfileName="theirs", Path="/karpenter/us-west-2/theirs/uid/")
 
-    async def work(made: Assembled) -> None:
-        await InstanceProfileGarbageCollection(profiles=made.profiles, objects=made.objects, view=seen()).look()
+    async def work(provider: AwsProvider) -> None:
+        await InstanceProfileGarbageCollection(
+            profiles=provider.services.instance_profiles, objects=provider.services.objects, view=seen()
+        ).look()
 
     world.run(work)
 
@@ -198,14 +204,14 @@ def test_templates_that_were_left_behind_go(world: World) -> None:
             TagSpecifications=[{"ResourceType": "launch-template", "Tags": tagged}] if tagged else [],
         )
 
-    async def work(made: Assembled) -> list[list[str]]:
-        chore = LaunchTemplateGarbageCollection(made.templates)
+    async def work(provider: AwsProvider) -> list[list[str]]:
+        chore = LaunchTemplateGarbageCollection(provider.services.launch_templates)
         rounds = []
         for _ in range(2):
             await chore.look()
             found = world.ec2.describe_launch_templates()["LaunchTemplates"]
             rounds.append([each["LaunchTemplateName"] for each in found])
-            await made.clock.sleep(60.0)
+            await provider.services.clock.sleep(60.0)
         return rounds
 
     assert world.run(work) == [["ours", "theirs"], ["theirs"]]

@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from karpenter.cloud.aws.operator import Assembled, connect
+from karpenter.cloud.aws.cloudprovider import AwsProvider
+from karpenter.cloud.aws.operator import connect
 from karpenter.cloud.aws.options import KNOBS, BadSetting, read_settings
 from karpenter.cloud.cloudprovider import HasControllers, HoldsRegistration, Interruptible, ProviderContext
 from karpenter.cloud.errors import CloudError
@@ -56,7 +57,7 @@ def begun(cluster: str = CLUSTER, version: str = "", **settings: str) -> list[st
         async with connect(around) as provider:
             kinds = (Interruptible, HoldsRegistration, HasControllers)
             assert all(isinstance(provider, kind) for kind in kinds)
-            return [provider.name, await provider.parts.cluster.version()]
+            return [provider.name, await provider.services.cluster.version()]
 
     return run_virtual(main())
 
@@ -155,9 +156,9 @@ def test_zonal_shifts_are_asked_for_before_anything_is_bought(world: World) -> N
     expires = (NOW + timedelta(hours=1)).timestamp()
     world.account.shifts = [{"awayFrom": "usw2-az1", "appliedStatus": "APPLIED", "expiryTime": expires}]
 
-    async def work(made: Assembled) -> frozenset[str]:
-        await made.shifts.refresh()
-        return made.shifts.active()
+    async def work(provider: AwsProvider) -> frozenset[str]:
+        await provider.services.zonal_shifts.refresh()
+        return provider.services.zonal_shifts.active()
 
     assert world.run(work) == {"usw2-az1"}
     (call,) = world.account.calls("GetManagedResource")[-1:]

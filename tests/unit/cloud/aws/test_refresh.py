@@ -126,7 +126,7 @@ def test_parameters_are_read_anew_when_their_image_is_deprecated(
         aws = ScriptedAws(
             {
                 "GetParameter": {"Parameter": {"Value": "ami-1"}},
-                "DescribeImages": {"AMIProvider": [told] if image is not None else []},
+                "DescribeImages": {"Images": [told] if image is not None else []},
             }
         )
         parameters = SSMProvider(aws, monotonic=clock.monotonic)

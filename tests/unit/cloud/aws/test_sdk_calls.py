@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.errors import AccessDenied, NoResponse, ResourceNotFound
-from karpenter.cloud.aws.operator import Assembled
 from karpenter.cloud.aws.sdk import LIMITS, READ_LIMIT, ApiCall, AwsApi, NoRegion, find_region
 from karpenter.cloud.errors import CloudError, Throttled
 from karpenter_local.aws.faults import LoseAnswer, Refuse
@@ -20,7 +20,7 @@ async def ask(world: World, operation: str, **parameters: Any) -> Any:
     """Ask EC2 once."""
     aws = AwsApi(world.clients)
     try:
-        return await aws.ask("ec2", operation, **parameters)
+        return await aws.call("ec2", operation, **parameters)
     finally:
         aws.close()
 
@@ -37,7 +37,7 @@ def test_pages_are_followed() -> None:
 
     async def main() -> int:
         aws = AwsApi(shared_world().clients)
-        found = await aws.every(
+        found = await aws.list_all(
             "ec2",
             "DescribeInstanceTypeOfferings",
             "InstanceTypeOfferings",
@@ -64,7 +64,10 @@ def test_pages_are_followed() -> None:
             id="a permission that is missing is named",
         ),
         pytest.param(
-            Refuse(code="InvalidInstanceID.NotFound"), ResourceNotFound, "NotFound", id="what is not there is missing"
+            Refuse(code="InvalidInstanceID.NotFound"),
+            ResourceNotFound,
+            "NotFound",
+            id="what is not there is missing",
         ),
         pytest.param(
             Refuse(code="RequestLimitExceeded", status=503), Throttled, "slow down", id="throttling is told"
@@ -139,10 +142,10 @@ def noted(world: World, operation: str = "DescribeSubnets") -> list[ApiCall]:
     """Return what is noted of one call."""
     found: list[ApiCall] = []
 
-    async def work(made: Assembled) -> None:
-        made.aws.note = found.append
+    async def work(provider: AwsProvider) -> None:
+        provider.services.aws.on_call = found.append
         with suppress(CloudError):
-            await made.aws.ask("ec2", operation)
+            await provider.services.aws.call("ec2", operation)
 
     world.run(work)
     return found
@@ -180,8 +183,8 @@ def test_every_attempt_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     (called,) = noted(world)
 
     async def shown(clock: VirtualClock) -> str:
-        meters, metrics = instrumented(clock)
-        meters.note_call(called)
+        provider_metrics, metrics = instrumented(clock)
+        provider_metrics.note_call(called)
         return metrics.exposition().decode()
 
     assert [each.code for each in called.attempts] == ["500", "0", "200"]
@@ -200,9 +203,9 @@ def test_calls_that_others_make_for_us_are_noted() -> None:
     """What is asked page by page is noted page by page."""
     found: list[ApiCall] = []
 
-    async def work(made: Assembled) -> None:
-        made.aws.note = found.append
-        await made.shop.refresh()
+    async def work(provider: AwsProvider) -> None:
+        provider.services.aws.on_call = found.append
+        await provider.services.instance_types.refresh()
 
     shared_world().run(work)
 
@@ -217,7 +220,7 @@ async def test_listening_is_answered_as_asking_is(fault: Refuse | None) -> None:
     if fault is not None:
         world.account.faults.next("DescribeSubnets", fault)
     try:
-        answer = await aws.listen("ec2", "DescribeSubnets")
+        answer = await aws.long_poll("ec2", "DescribeSubnets")
     except ResourceNotFound:
         assert fault is not None
     else:
@@ -229,7 +232,7 @@ async def test_listening_is_answered_as_asking_is(fault: Refuse | None) -> None:
 async def test_whoever_stops_listening_leaves_nothing_behind() -> None:
     """The answer comes to nobody, and that is all."""
     aws = AwsApi(shared_world().clients)
-    task = asyncio.ensure_future(aws.listen("ec2", "DescribeSubnets"))
+    task = asyncio.ensure_future(aws.long_poll("ec2", "DescribeSubnets"))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -49,7 +49,7 @@ def looked(
         return {"Parameter": {"Value": value}}
 
     async def main(clock: VirtualClock) -> tuple[tuple[FoundImage, ...], ScriptedAws]:
-        aws = ScriptedAws({"DescribeImages": {"AMIProvider": images}, "GetParameter": parameter})
+        aws = ScriptedAws({"DescribeImages": {"Images": images}, "GetParameter": parameter})
         finding = AMIProvider(aws, SSMProvider(aws, monotonic=clock.monotonic), clock=clock, seconds=60.0)
         found: tuple[FoundImage, ...] = ()
         for _ in range(times):

@@ -79,13 +79,13 @@ def cooked(
         reserved_capacity=targeted,
     )
     held = counted(catalog(*(types or ("m5.large",)), wanted=traits))
-    return kitchen.cook(owner, filter_instance_types(held, owner))
+    return kitchen.render(owner, filter_instance_types(held, owner))
 
 
 def data(*types: str, **more: Any) -> dict[str, Any]:
     """Return what the only template says."""
     (only,) = cooked(*types, **more)
-    return only.recipe.template_data()
+    return only.template.template_data()
 
 
 def test_a_template_says_everything_that_a_machine_needs() -> None:
@@ -319,9 +319,9 @@ def test_enclaves_for_who_asks_for_them() -> None:
         tags={},
         reserved_capacity=True,
     )
-    (only,) = kitchen.cook(asking, filter_instance_types(catalog("m5.large"), wanted))
+    (only,) = kitchen.render(asking, filter_instance_types(catalog("m5.large"), wanted))
 
-    assert only.recipe.template_data()["EnclaveOptions"] == {"Enabled": True}
+    assert only.template.template_data()["EnclaveOptions"] == {"Enabled": True}
 
 
 def test_spot_requests_are_tagged() -> None:
@@ -404,7 +404,7 @@ def test_types_are_grouped_by_image_and_kubelet() -> None:
     """Each group has a template of its own."""
     found = cooked("m5.large", "c5.large", "m5.xlarge", "c6g.large")
 
-    groups = {(each.recipe.image, tuple(sorted(o.kind.name for o in each.options))) for each in found}
+    groups = {(each.template.image, tuple(sorted(o.kind.name for o in each.options))) for each in found}
     assert groups == {
         ("ami-standard", ("c5.large", "m5.large")),
         ("ami-standard", ("m5.xlarge",)),

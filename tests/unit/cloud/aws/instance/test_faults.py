@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from karpenter.api.nodeclaim import NodeClaim
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.instance.createfleet import is_launched_for
 from karpenter.cloud.aws.instance.launch import SETTLING
-from karpenter.cloud.aws.operator import Assembled
 from karpenter.cloud.aws.sdk import LIMITS
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import (
@@ -65,16 +65,19 @@ def running(*claims: NodeClaim) -> int:
         Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}]
     )
     return sum(
-        any(is_launched_for({tag["Key"]: tag["Value"] for tag in each["Tags"]}, own.metadata.uid) for own in claims)
+        any(
+            is_launched_for({tag["Key"]: tag["Value"] for tag in each["Tags"]}, own.metadata.uid)
+            for own in claims
+        )
         for reservation in found["Reservations"]
         for each in reservation["Instances"]
     )
 
 
-async def tried(made: Assembled, wanted: NodeClaim) -> Machine | CloudError:
+async def tried(provider: AwsProvider, wanted: NodeClaim) -> Machine | CloudError:
     """Return the machine that a launch gets, or what goes wrong."""
     try:
-        return await made.provider.launch(wanted)
+        return await provider.launch(wanted)
     except CloudError as error:
         return error
 
@@ -83,11 +86,11 @@ def test_a_lost_answer_is_not_paid_twice() -> None:
     """The launch fails, and the next one finds the machine."""
     wanted = wanting()
 
-    async def work(made: Assembled) -> Any:
+    async def work(provider: AwsProvider) -> Any:
         world().account.faults.next("CreateFleet", LoseAnswer())
-        first = await tried(made, wanted)
+        first = await tried(provider, wanted)
         world().account.faults.never("CreateFleet")
-        second = await tried(made, wanted)
+        second = await tried(provider, wanted)
         return isinstance(first, LaunchFailed), isinstance(second, Machine), running(wanted)
 
     assert world().launching(work) == (True, True, 1)
@@ -97,10 +100,10 @@ def test_a_lost_answer_for_many_claims_gives_each_a_machine_of_its_own() -> None
     """They were all asked for with one call; each takes one that nobody else has."""
     claims = [wanting() for _ in range(5)]
 
-    async def work(made: Assembled) -> Any:
+    async def work(provider: AwsProvider) -> Any:
         world().account.faults.next("CreateFleet", LoseAnswer())
-        await asyncio.gather(*(tried(made, each) for each in claims))
-        again = await asyncio.gather(*(tried(made, each) for each in claims))
+        await asyncio.gather(*(tried(provider, each) for each in claims))
+        again = await asyncio.gather(*(tried(provider, each) for each in claims))
         ids = {each.provider_id for each in again if isinstance(each, Machine)}
         return len(ids), running(*claims)
 
@@ -111,12 +114,12 @@ def test_a_lost_answer_is_found_after_a_restart() -> None:
     """What a machine is for stands in its tags, and not in the memory of a process."""
     wanted = wanting()
 
-    async def lose(made: Assembled) -> None:
+    async def lose(provider: AwsProvider) -> None:
         world().account.faults.next("CreateFleet", LoseAnswer())
-        assert isinstance(await tried(made, wanted), LaunchFailed)
+        assert isinstance(await tried(provider, wanted), LaunchFailed)
 
-    async def find(made: Assembled) -> Machine | CloudError:
-        return await tried(made, wanted)
+    async def find(provider: AwsProvider) -> Machine | CloudError:
+        return await tried(provider, wanted)
 
     world().launching(lose)
     found = world().launching(find)
@@ -130,26 +133,29 @@ def test_a_request_that_was_not_carried_out_is_sent_again_after_a_while() -> Non
     """When EC2 shows no machine after some seconds, there is none."""
     wanted = wanting()
 
-    async def work(made: Assembled) -> Any:
+    async def work(provider: AwsProvider) -> Any:
         world().account.faults.next("CreateFleet", BROKEN, BROKEN)
-        outcomes = [type(await tried(made, wanted)).__name__, type(await tried(made, wanted)).__name__]
-        await made.clock.sleep(SETTLING)
-        return [*outcomes, type(await tried(made, wanted)).__name__, running(wanted)]
+        outcomes = [
+            type(await tried(provider, wanted)).__name__,
+            type(await tried(provider, wanted)).__name__,
+        ]
+        await provider.services.clock.sleep(SETTLING)
+        return [*outcomes, type(await tried(provider, wanted)).__name__, running(wanted)]
 
-    assert world().launching(work) == ["LostAnswer", "LaunchFailed", "Machine", 1]
+    assert world().launching(work) == ["UnknownLaunchOutcome", "LaunchFailed", "Machine", 1]
 
 
 def test_a_launch_that_is_cancelled_is_found_again() -> None:
     """Whoever waited may have given up while EC2 was at it."""
     wanted = wanting()
 
-    async def work(made: Assembled) -> Any:
-        task = asyncio.ensure_future(made.provider.launch(wanted))
+    async def work(provider: AwsProvider) -> Any:
+        task = asyncio.ensure_future(provider.launch(wanted))
         await asyncio.sleep(0.05)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await made.clock.sleep(SETTLING)
-        return isinstance(await tried(made, wanted), Machine), running(wanted)
+        await provider.services.clock.sleep(SETTLING)
+        return isinstance(await tried(provider, wanted), Machine), running(wanted)
 
     assert world().launching(work) == (True, 1)
 
@@ -158,8 +164,8 @@ def test_two_launches_for_one_claim_at_once_are_one() -> None:
     """The second waits for the first, and gets its machine."""
     wanted = wanting()
 
-    async def work(made: Assembled) -> Any:
-        first, second = await asyncio.gather(*(made.provider.launch(wanted) for _ in range(2)))
+    async def work(provider: AwsProvider) -> Any:
+        first, second = await asyncio.gather(*(provider.launch(wanted) for _ in range(2)))
         return first.provider_id == second.provider_id, running(wanted)
 
     assert world().launching(work) == (True, 1)
@@ -169,10 +175,10 @@ def test_throttling_is_told_and_nothing_is_launched() -> None:
     """The claim is tried again later; what is sold is not marked as sold out."""
     wanted = wanting()
 
-    async def work(made: Assembled) -> Any:
+    async def work(provider: AwsProvider) -> Any:
         world().account.faults.always("CreateFleet", BUSY)
-        error = await tried(made, wanted)
-        return type(error), made.unavailable.now().offerings, running(wanted)
+        error = await tried(provider, wanted)
+        return type(error), provider.services.unavailable.now().offerings, running(wanted)
 
     assert world().launching(work) == (Throttled, frozenset(), 0)
 
@@ -181,9 +187,9 @@ def test_throttling_for_a_moment_is_not_noticed() -> None:
     """The SDK asks once more by itself."""
     wanted = wanting()
 
-    async def work(made: Assembled) -> Any:
+    async def work(provider: AwsProvider) -> Any:
         world().account.faults.next("CreateFleet", BUSY)
-        return isinstance(await tried(made, wanted), Machine)
+        return isinstance(await tried(provider, wanted), Machine)
 
     assert world().launching(work)
 
@@ -192,10 +198,10 @@ def test_an_instance_that_ec2_does_not_show_yet_is_there() -> None:
     """For a minute we know better."""
     wanted = wanting()
 
-    async def work(made: Assembled) -> Any:
-        machine = await made.provider.launch(wanted)
+    async def work(provider: AwsProvider) -> Any:
+        machine = await provider.launch(wanted)
         world().account.faults.next("DescribeInstances", UNSEEN, UNSEEN)
-        seen = await made.provider.get(machine.provider_id)
+        seen = await provider.get(machine.provider_id)
         return seen.provider_id == machine.provider_id
 
     assert world().launching(work)
@@ -205,11 +211,11 @@ def test_an_instance_that_ec2_does_not_list_yet_is_listed() -> None:
     """From the moment that its launch is answered."""
     wanted = wanting()
 
-    async def work(made: Assembled) -> Any:
-        machine = await made.provider.launch(wanted)
+    async def work(provider: AwsProvider) -> Any:
+        machine = await provider.launch(wanted)
         number = machine.provider_id.rpartition("/")[2]
         world().ec2.delete_tags(Resources=[number], Tags=[{"Key": "eks:eks-cluster-name"}])
-        return machine.provider_id in {each.provider_id for each in await made.provider.list()}
+        return machine.provider_id in {each.provider_id for each in await provider.list()}
 
     assert world().launching(work)
 
@@ -218,12 +224,12 @@ def test_an_instance_that_ec2_never_shows_is_gone_after_a_minute() -> None:
     """Then EC2 knows better."""
     wanted = wanting()
 
-    async def work(made: Assembled) -> Any:
-        machine = await made.provider.launch(wanted)
+    async def work(provider: AwsProvider) -> Any:
+        machine = await provider.launch(wanted)
         world().account.faults.always("DescribeInstances", UNSEEN)
-        await made.clock.sleep(61.0)
+        await provider.services.clock.sleep(61.0)
         with pytest.raises(MachineNotFound):
-            await made.provider.get(machine.provider_id)
+            await provider.get(machine.provider_id)
         return True
 
     assert world().launching(work)
@@ -235,11 +241,11 @@ def test_of_a_fleet_that_gets_some_each_claim_gets_one_or_is_told() -> None:
     held = running_in_all()
     world().account.limit(Shelf(), held + 2)
 
-    async def work(made: Assembled) -> Any:
-        found = await asyncio.gather(*(tried(made, each) for each in claims))
+    async def work(provider: AwsProvider) -> Any:
+        found = await asyncio.gather(*(tried(provider, each) for each in claims))
         machines = {each.provider_id for each in found if isinstance(each, Machine)}
         errors = [each for each in found if isinstance(each, InsufficientCapacity)]
-        return len(machines), len(errors), bool(made.unavailable.now().offerings)
+        return len(machines), len(errors), bool(provider.services.unavailable.now().offerings)
 
     assert world().launching(work) == (2, 1, True)
 
@@ -256,8 +262,8 @@ def test_claims_that_ask_for_the_same_share_one_call() -> None:
     """Fifty machines, one request."""
     claims = [wanting() for _ in range(50)]
 
-    async def work(made: Assembled) -> Any:
-        found = await asyncio.gather(*(made.provider.launch(each) for each in claims))
+    async def work(provider: AwsProvider) -> Any:
+        found = await asyncio.gather(*(provider.launch(each) for each in claims))
         return len({each.provider_id for each in found}), len(world().account.calls("CreateFleet"))
 
     assert world().launching(work) == (50, 1)
@@ -267,10 +273,10 @@ def test_terminations_share_one_call_too() -> None:
     """And so do the questions before them."""
     claims = [wanting() for _ in range(10)]
 
-    async def work(made: Assembled) -> Any:
-        found = await asyncio.gather(*(made.provider.launch(each) for each in claims))
+    async def work(provider: AwsProvider) -> Any:
+        found = await asyncio.gather(*(provider.launch(each) for each in claims))
         world().account.forget_calls()
-        await asyncio.gather(*(made.provider.terminate(each.provider_id) for each in found))
+        await asyncio.gather(*(provider.terminate(each.provider_id) for each in found))
         return [len(world().account.calls(each)) for each in ("DescribeInstances", "TerminateInstances")]
 
     assert world().launching(work) == [1, 1]
@@ -280,11 +286,11 @@ def test_one_instance_that_is_gone_does_not_spoil_the_others() -> None:
     """EC2 refuses the whole call then; each is asked about on its own."""
     wanted = wanting()
 
-    async def work(made: Assembled) -> Any:
-        machine = await made.provider.launch(wanted)
+    async def work(provider: AwsProvider) -> Any:
+        machine = await provider.launch(wanted)
         gone = "aws:///us-west-2a/i-00000000000000000"
         found = await asyncio.gather(
-            made.provider.get(machine.provider_id), made.provider.get(gone), return_exceptions=True
+            provider.get(machine.provider_id), provider.get(gone), return_exceptions=True
         )
         return [type(each).__name__ for each in found]
 
@@ -295,11 +301,11 @@ def test_a_refusal_in_between_is_told_and_the_next_try_works() -> None:
     """What was wrong with the request is said; nothing is remembered against it."""
     wanted = wanting()
 
-    async def work(made: Assembled) -> Any:
+    async def work(provider: AwsProvider) -> Any:
         world().account.faults.next("CreateFleet", Refuse(code="InvalidParameterValue", message="no"))
-        first = await tried(made, wanted)
+        first = await tried(provider, wanted)
         assert isinstance(first, LaunchRefused)
-        return first.reason, isinstance(await tried(made, wanted), Machine), running(wanted)
+        return first.reason, isinstance(await tried(provider, wanted), Machine), running(wanted)
 
     assert world().launching(work) == ("LaunchFailed", True, 1)
 
@@ -307,17 +313,19 @@ def test_a_refusal_in_between_is_told_and_the_next_try_works() -> None:
 def test_buckets_of_ec2_are_not_overrun() -> None:
     """Calls beyond what EC2 takes at once wait for their turn, in virtual time."""
 
-    async def work(made: Assembled) -> float:
+    async def work(provider: AwsProvider) -> float:
         rate, burst = LIMITS["CreateTags"]
         calls = int(burst) + 20
-        began = made.clock.monotonic()
+        began = provider.services.clock.monotonic()
         await asyncio.gather(
             *(
-                made.aws.ask("ec2", "CreateTags", Resources=["i-1"], Tags=[{"Key": "a", "Value": "b"}])
+                provider.services.aws.call(
+                    "ec2", "CreateTags", Resources=["i-1"], Tags=[{"Key": "a", "Value": "b"}]
+                )
                 for _ in range(calls)
             ),
             return_exceptions=True,
         )
-        return (made.clock.monotonic() - began) * rate
+        return (provider.services.clock.monotonic() - began) * rate
 
     assert world().launching(work) == pytest.approx(20, abs=1)

@@ -20,12 +20,14 @@ def test_a_template_that_turns_out_to_be_gone_is_swept_once() -> None:
             return {}
 
         aws = ScriptedAws({"DescribeLaunchTemplates": LEFT_BEHIND, "DeleteLaunchTemplate": delete})
-        meters, _ = instrumented(clock)
-        templates = LaunchTemplateProvider(aws, cluster="blue", meters=meters, monotonic=clock.monotonic)
-        await templates.recall()
+        provider_metrics, _ = instrumented(clock)
+        templates = LaunchTemplateProvider(
+            aws, cluster="blue", metrics=provider_metrics, monotonic=clock.monotonic
+        )
+        await templates.load_existing()
         await clock.sleep(KEPT_FOR)
-        await templates.sweep()
-        await templates.sweep()
+        await templates.delete_unused()
+        await templates.delete_unused()
         return aws.asked("DeleteLaunchTemplate")
 
     assert virtually(main) == [{"LaunchTemplateName": "one"}, {"LaunchTemplateName": "two"}]

@@ -8,7 +8,7 @@ from karpenter.cloud.aws.instance.launch_errors import (
     UNFULFILLABLE,
     as_launch_error,
     failure,
-    is_sold_out,
+    is_insufficient_capacity,
     is_spread_limit,
     reason_of,
 )
@@ -56,13 +56,13 @@ def test_reason_of(code: str, message: str, reason: str) -> None:
 @pytest.mark.parametrize("code", sorted(UNFULFILLABLE))
 def test_what_cannot_be_had_at_the_moment_is_sold_out(code: str) -> None:
     """Something else is tried at once."""
-    assert is_sold_out(FleetError(code=code))
+    assert is_insufficient_capacity(FleetError(code=code))
 
 
 @pytest.mark.parametrize("code", ["RequestLimitExceeded", "InternalError", "UnauthorizedOperation", ""])
 def test_other_errors_are_not(code: str) -> None:
     """Buying something else would not help."""
-    assert not is_sold_out(FleetError(code=code))
+    assert not is_insufficient_capacity(FleetError(code=code))
 
 
 @pytest.mark.parametrize(

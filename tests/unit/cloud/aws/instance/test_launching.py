@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from karpenter.api.nodeclaim import NodeClaim, NodeRequirement
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.instance.launch_errors import UNFULFILLABLE
 from karpenter.cloud.aws.metrics import LAUNCH_FAILURES, METRICS
-from karpenter.cloud.aws.operator import Assembled
 from karpenter.cloud.aws.unavailableofferings import OfferingKey
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import CloudError, InsufficientCapacity, LaunchRefused
@@ -52,16 +52,16 @@ def wanting(*requirements: NodeRequirement, **more: Any) -> NodeClaim:
 
 def launched(wanted: NodeClaim, **spec: Any) -> Machine:
     """Launch a machine."""
-    return world().launching(lambda made: made.provider.launch(wanted), **spec)
+    return world().launching(lambda provider: provider.launch(wanted), **spec)
 
 
-def refused(wanted: NodeClaim, after: Callable[[Assembled], Any], **spec: Any) -> tuple[CloudError, Any]:
+def refused(wanted: NodeClaim, after: Callable[[AwsProvider], Any], **spec: Any) -> tuple[CloudError, Any]:
     """Try to launch a machine; return what goes wrong, and what is found after."""
 
-    async def work(made: Assembled) -> tuple[CloudError, Any]:
+    async def work(provider: AwsProvider) -> tuple[CloudError, Any]:
         with pytest.raises(CloudError) as caught:
-            await made.provider.launch(wanted)
-        return caught.value, after(made)
+            await provider.launch(wanted)
+        return caught.value, after(provider)
 
     return world().launching(work, **spec)
 
@@ -174,7 +174,7 @@ def test_what_cannot_be_had_is_remembered(code: str, kind: str) -> None:
     world().account.sell_out(Shelf(), Trouble(code=code))
     wanted = wanting(M5, requirement(KIND, "In", kind))
 
-    error, places = refused(wanted, lambda made: made.unavailable.now().offerings)
+    error, places = refused(wanted, lambda provider: provider.services.unavailable.now().offerings)
 
     assert isinstance(error, InsufficientCapacity)
     assert len(error.offerings) == 3
@@ -194,7 +194,7 @@ def test_what_is_wrong_is_told(code: str, reason: str) -> None:
     """Nothing is remembered as sold out, since it is not."""
     world().account.sell_out(Shelf(), Trouble(code=code))
 
-    error, marks = refused(wanting(ON_DEMAND, M5), lambda made: made.unavailable.now())
+    error, marks = refused(wanting(ON_DEMAND, M5), lambda provider: provider.services.unavailable.now())
 
     assert isinstance(error, LaunchRefused)
     assert (error.reason, marks.offerings) == (reason, frozenset())
@@ -205,7 +205,7 @@ def test_without_the_role_for_spot_nothing_of_spot_is_tried() -> None:
     code = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
     world().account.sell_out(Shelf(capacity_type="spot"), Trouble(code=code))
 
-    error, marks = refused(wanting(SPOT, M5), lambda made: made.unavailable.now())
+    error, marks = refused(wanting(SPOT, M5), lambda provider: provider.services.unavailable.now())
 
     assert isinstance(error, InsufficientCapacity)
     assert "hint: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com" in str(error)
@@ -218,7 +218,7 @@ def test_a_subnet_without_addresses_is_not_tried_again() -> None:
     world().account.sell_out(Shelf(zone="us-west-2a"), Trouble(code=code))
     only = requirement("topology.kubernetes.io/zone", "In", "us-west-2a")
 
-    _, marks = refused(wanting(ON_DEMAND, M5, only), lambda made: made.unavailable.now())
+    _, marks = refused(wanting(ON_DEMAND, M5, only), lambda provider: provider.services.unavailable.now())
 
     assert len(marks.subnets) == 1
 
@@ -227,11 +227,11 @@ def test_failures_are_counted_once_for_all_claims_of_a_fleet() -> None:
     """However many claims asked for the same."""
     world().account.sell_out(Shelf())
 
-    async def work(made: Assembled) -> float:
-        metrics = Metrics(clock=made.clock, also=METRICS)
-        made.meters.use(metrics)
+    async def work(provider: AwsProvider) -> float:
+        metrics = Metrics(clock=provider.services.clock, also=METRICS)
+        provider.services.metrics.use(metrics)
         claims = [wanting(ON_DEMAND, M5) for _ in range(3)]
-        await asyncio.gather(*map(made.provider.launch, claims), return_exceptions=True)
+        await asyncio.gather(*map(provider.launch, claims), return_exceptions=True)
         return metrics[LAUNCH_FAILURES].value(
             zone="us-west-2a",
             zone_id="usw2-az2",
@@ -245,12 +245,12 @@ def test_failures_are_counted_once_for_all_claims_of_a_fleet() -> None:
 def test_a_template_that_somebody_has_deleted_is_made_again() -> None:
     """EC2 says that it is missing, and the launch is tried once more."""
 
-    async def work(made: Assembled) -> list[str]:
-        await made.provider.launch(wanting(ON_DEMAND, M5))
+    async def work(provider: AwsProvider) -> list[str]:
+        await provider.launch(wanting(ON_DEMAND, M5))
         for each in world().ec2.describe_launch_templates()["LaunchTemplates"]:
             world().ec2.delete_launch_template(LaunchTemplateName=each["LaunchTemplateName"])
         world().account.forget_calls()
-        await made.provider.launch(wanting(ON_DEMAND, M5))
+        await provider.launch(wanting(ON_DEMAND, M5))
         return [
             call.operation
             for call in world().account.calls()
@@ -263,9 +263,9 @@ def test_a_template_that_somebody_has_deleted_is_made_again() -> None:
 def test_a_template_is_shared_by_launches_that_are_alike() -> None:
     """It is made once, and found again by name."""
 
-    async def work(made: Assembled) -> int:
+    async def work(provider: AwsProvider) -> int:
         for _ in range(3):
-            await made.provider.launch(wanting(SPOT, M5))
+            await provider.launch(wanting(SPOT, M5))
         return len(world().account.calls("CreateLaunchTemplate"))
 
     assert world().launching(work, userData="# of this test only") == 1
@@ -275,8 +275,8 @@ def test_too_much_user_data_is_refused_before_ec2_is_asked() -> None:
     """The class says so, and no claim comes to a launch."""
     fat = node_class(world(), userData="x" * 20_000)
 
-    async def work(made: Assembled) -> str:
-        resolved = await made.resolver.resolve(fat)
+    async def work(provider: AwsProvider) -> str:
+        resolved = await provider.node_class_status.resolve(fat)
         said = next(each for each in resolved.status.conditions if each.type == "ValidationSucceeded")
         return f"{said.status} {said.reason}"
 
@@ -287,12 +287,12 @@ def test_too_much_user_data_is_refused_before_ec2_is_asked() -> None:
 def test_a_missing_permission_is_named(operation: str) -> None:
     """The claim says which action is not allowed."""
 
-    async def work(made: Assembled) -> LaunchRefused:
+    async def work(provider: AwsProvider) -> LaunchRefused:
         for each in world().ec2.describe_launch_templates()["LaunchTemplates"]:
             world().ec2.delete_launch_template(LaunchTemplateName=each["LaunchTemplateName"])
         world().account.faults.always(operation, Refuse(code="UnauthorizedOperation", status=403))
         with pytest.raises(LaunchRefused) as caught:
-            await made.provider.launch(wanting(SPOT, M5))
+            await provider.launch(wanting(SPOT, M5))
         return caught.value
 
     error = world().launching(work)

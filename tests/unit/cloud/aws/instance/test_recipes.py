@@ -20,7 +20,7 @@ class TestNames:
 
     def test_the_same_recipe_has_the_same_name(self) -> None:
         """Whoever needs it finds it, also after a restart."""
-        first, second = cooked()[0].recipe.name, cooked()[0].recipe.name
+        first, second = cooked()[0].template.name, cooked()[0].template.name
 
         assert first == second
         assert first.startswith("karpenter.k8s.aws/")
@@ -43,11 +43,11 @@ class TestNames:
     )
     def test_another_recipe_has_another_name(self, spec: dict[str, Any]) -> None:
         """Nothing that reaches the template is left out of the name."""
-        assert cooked(**spec)[0].recipe.name != cooked()[0].recipe.name
+        assert cooked(**spec)[0].template.name != cooked()[0].template.name
 
     def test_types_and_zones_do_not_matter(self) -> None:
         """They are said with each request."""
-        assert cooked("m5.large")[0].recipe.name == cooked("c5.large")[0].recipe.name
+        assert cooked("m5.large")[0].template.name == cooked("c5.large")[0].template.name
 
 
 @pytest.mark.parametrize(

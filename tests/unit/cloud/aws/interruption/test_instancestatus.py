@@ -37,10 +37,10 @@ def looked(
     """Return what came of rounds in which EC2 says these things, and the instruments."""
 
     async def main(clock: VirtualClock) -> tuple[list[Step], Metrics]:
-        meters, metrics = instrumented(clock)
+        provider_metrics, metrics = instrumented(clock)
         aws = ScriptedAws()
         roster = InstanceClaims(seen(*claims, joined()))
-        health = InstanceStatusController(aws, roster=roster, clock=clock, meters=meters)
+        health = InstanceStatusController(aws, claims=roster, clock=clock, metrics=provider_metrics)
         steps = []
         for statuses in rounds:
             aws.answers["DescribeInstanceStatus"] = {"InstanceStatuses": statuses}
@@ -140,7 +140,9 @@ def test_ec2_is_asked_three_questions_a_minute() -> None:
 
     async def main(clock: VirtualClock) -> Any:
         aws = ScriptedAws()
-        health = InstanceStatusController(aws, roster=InstanceClaims(seen()), clock=clock, meters=instrumented(clock)[0])
+        health = InstanceStatusController(
+            aws, claims=InstanceClaims(seen()), clock=clock, metrics=instrumented(clock)[0]
+        )
         step = await health.look()
         asked = [each["Filters"][0]["Name"] for each in aws.asked("DescribeInstanceStatus")]
         return step.again, asked
@@ -154,7 +156,9 @@ def test_without_permission_it_asks_rarely() -> None:
     async def main(clock: VirtualClock) -> float | None:
         denied = AccessDenied(action="ec2:DescribeInstanceStatus", code="UnauthorizedOperation", message="")
         aws = ScriptedAws({"DescribeInstanceStatus": denied})
-        health = InstanceStatusController(aws, roster=InstanceClaims(seen()), clock=clock, meters=instrumented(clock)[0])
+        health = InstanceStatusController(
+            aws, claims=InstanceClaims(seen()), clock=clock, metrics=instrumented(clock)[0]
+        )
         return (await health.look()).again
 
     assert virtually(main) == NOT_ALLOWED

@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.meta import Condition
-from karpenter.cloud.aws.operator import Assembled
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter_local.aws.faults import Refuse
 from tests.unit.cloud.aws.world import World, node_class, pool, requirement
 
@@ -45,8 +45,8 @@ def validated(fault: tuple[str, Refuse] | None = None, **spec: Any) -> tuple[Con
     if fault is not None:
         world().account.faults.always(*fault)
 
-    async def work(made: Assembled) -> tuple[Condition, list[str]]:
-        found = await made.resolver.resolve(node_class(world(), **spec))
+    async def work(provider: AwsProvider) -> tuple[Condition, list[str]]:
+        found = await provider.node_class_status.resolve(node_class(world(), **spec))
         said = next(each for each in found.status.conditions if each.type == "ValidationSucceeded")
         return said, [str(error) for error in found.errors]
 
@@ -123,11 +123,11 @@ def test_a_profile_of_the_users_that_does_not_exist_is_told() -> None:
     spec: dict[str, Any] = {"role": None, "instanceProfile": "mine", "userData": "# theirs"}
     world().account.faults.always("RunInstances", PROFILE)
 
-    async def work(made: Assembled) -> list[tuple[str, str]]:
+    async def work(provider: AwsProvider) -> list[tuple[str, str]]:
         wanted = node_class(world(), **spec)
-        first = await made.resolver.resolve(wanted)
+        first = await provider.node_class_status.resolve(wanted)
         world().account.faults.never("RunInstances")
-        second = await made.resolver.resolve(wanted)
+        second = await provider.node_class_status.resolve(wanted)
         return [
             (each.status, each.reason)
             for found in (first, second)
@@ -160,11 +160,11 @@ def test_user_data_that_cannot_be_used_is_told(family: str, data: str, reason: s
 def calls_of(change: Any, *, wait: float = 0.0) -> int:
     """Return how often EC2 is asked when a class is resolved, changed, and resolved again."""
 
-    async def work(made: Assembled) -> int:
-        first = await world().resolve(made, node_class(world(), userData="# cached"))
+    async def work(provider: AwsProvider) -> int:
+        first = await world().resolve(provider, node_class(world(), userData="# cached"))
         world().account.forget_calls()
-        await made.clock.sleep(wait)
-        await made.resolver.resolve(change(first))
+        await provider.services.clock.sleep(wait)
+        await provider.node_class_status.resolve(change(first))
         return len(world().account.calls("CreateFleet"))
 
     return world().run(work, types=True)
@@ -207,8 +207,8 @@ def test_what_came_of_it_is_remembered(change: Any, wait: float, expected: int) 
 def test_dry_runs_can_be_disabled() -> None:
     """Then nothing is asked of EC2, and the class is taken to work."""
 
-    async def work(made: Assembled) -> int:
-        await world().resolve(made, node_class(world(), userData="# disabled"))
+    async def work(provider: AwsProvider) -> int:
+        await world().resolve(provider, node_class(world(), userData="# disabled"))
         return len(world().account.calls("CreateFleet"))
 
     assert world().run(work, types=True, given={"DISABLE_DRY_RUN": "true"}) == 0

@@ -50,7 +50,9 @@ class CapacityReservationProvider:
     def __init__(self, aws: AwsApi, *, clock: Clock) -> None:
         self._aws = aws
         self._clock = clock
-        self._found: TTLCache[bytes, list[ApiResponse]] = TTLCache(seconds=_REMEMBERED, monotonic=clock.monotonic)
+        self._found: TTLCache[bytes, list[ApiResponse]] = TTLCache(
+            seconds=_REMEMBERED, monotonic=clock.monotonic
+        )
         self._left: TTLCache[str, int] = TTLCache(seconds=_COUNTED_FOR, monotonic=clock.monotonic)
         self.changes = 0
         """Grows whenever a count changes."""
@@ -102,7 +104,7 @@ class CapacityReservationProvider:
         found: list[ApiResponse] = []
         if term.id:
             try:
-                found += await self._aws.every(
+                found += await self._aws.list_all(
                     "ec2",
                     "DescribeCapacityReservations",
                     "CapacityReservations",
@@ -118,7 +120,7 @@ class CapacityReservationProvider:
             filters.append(where("owner-id", term.owner_id))
         if term.instance_match_criteria:
             filters.append(where("instance-match-criteria", term.instance_match_criteria))
-        found += await self._aws.every(
+        found += await self._aws.list_all(
             "ec2",
             "DescribeCapacityReservations",
             "CapacityReservations",

@@ -150,6 +150,6 @@ class EksCluster:
         return await self._described.get("", self._ask)
 
     async def _ask(self) -> ApiResponse:
-        answer = await self._aws.ask("eks", "DescribeCluster", name=self._settings.cluster)
+        answer = await self._aws.call("eks", "DescribeCluster", name=self._settings.cluster)
         cluster: ApiResponse = answer["cluster"]
         return cluster

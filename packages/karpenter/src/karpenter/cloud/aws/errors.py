@@ -95,7 +95,7 @@ class AwsApiError(CloudUnreachable):
         self.status = status
 
     @property
-    def is_fault_of_server(self) -> bool:
+    def is_server_error(self) -> bool:
         """Whether AWS says that something is wrong with AWS: the call may have been carried out."""
         return self.status >= _SERVER_FAULT
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
     from karpenter.cloud.aws.sdk import ApiCall
-    from karpenter.telemetry.metrics import CounterMetric, MetricSpec, GaugeMetric, HistogramMetric, Metrics
+    from karpenter.telemetry.metrics import CounterMetric, GaugeMetric, HistogramMetric, Metrics, MetricSpec
 
 
 RECEIVED: Final = counter(

@@ -297,10 +297,10 @@ class AwsApi:
         self._clients = clients
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="aws")
         self._buckets: dict[tuple[float, float], TokenBucket] = {}
-        self.note: Callable[[ApiCall], None] = _nobody
+        self.on_call: Callable[[ApiCall], None] = _nobody
         """Told of every call."""
 
-    async def ask(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
+    async def call(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
         """
         Call an operation, such as ``ec2`` ``CreateFleet``, and return its answer.
 
@@ -316,9 +316,9 @@ class AwsApi:
         answering = asyncio.get_running_loop().run_in_executor(self._pool, call)
         return await self._noted(answering, made)
 
-    async def listen(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
+    async def long_poll(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
         """
-        Call an operation that answers only when there is something to tell, as :meth:`ask` does.
+        Call an operation that answers only when there is something to tell, as :meth:`call` does.
 
         It has a thread of its own, which does not keep the process from ending.
         """
@@ -332,7 +332,7 @@ class AwsApi:
             return await answering
         finally:
             for each in made:
-                self.note(each)
+                self.on_call(each)
 
     async def pages(
         self, service: str, operation: str, /, *, marker: str = "NextToken", **parameters: Any
@@ -340,14 +340,16 @@ class AwsApi:
         """Call an operation until there are no more pages, and yield each."""
         more: dict[str, Any] = {}
         while True:
-            answer = await self.ask(service, operation, **parameters, **more)
+            answer = await self.call(service, operation, **parameters, **more)
             yield answer
             following = answer.get(marker)
             if not following:
                 return
             more = {marker: following}
 
-    async def every(self, service: str, operation: str, field: str, /, **parameters: Any) -> list[ApiResponse]:
+    async def list_all(
+        self, service: str, operation: str, field: str, /, **parameters: Any
+    ) -> list[ApiResponse]:
         """Return all items of a list that comes in pages."""
         return [
             item

@@ -31,7 +31,7 @@ from karpenter.cloud.aws.labels import (
 from karpenter.cloud.errors import MachineNotFound
 from karpenter.core.effects import NOTHING, Amend, Step
 from karpenter.core.model.resources import MEMORY
-from karpenter.core.state.cluster import Put
+from karpenter.core.state.cluster import ObjectUpdated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.instance.instance import InstanceProvider
     from karpenter.cloud.aws.instancetype.capacity import DiscoveredCapacity
     from karpenter.cloud.cloudprovider import ClusterObjects
-    from karpenter.core.state.cluster import ClusterView, Event, NodeClass
+    from karpenter.core.state.cluster import ClusterView, NodeClass, StateEvent
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -64,10 +64,14 @@ class TaggingController:
         self._cluster = cluster
         self._clock = clock
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the claim that an event is about, if it is to be tagged."""
         del before
-        if isinstance(event, Put) and isinstance(event.object, NodeClaim) and is_untagged(event.object):
+        if (
+            isinstance(event, ObjectUpdated)
+            and isinstance(event.object, NodeClaim)
+            and is_untagged(event.object)
+        ):
             yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
@@ -117,10 +121,14 @@ class PartitionController:
         self._view = view
         self._instances = instances
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the claim that an event is about, if its partition is not known."""
         del before
-        if isinstance(event, Put) and isinstance(event.object, NodeClaim) and lacks_partition(event.object):
+        if (
+            isinstance(event, ObjectUpdated)
+            and isinstance(event.object, NodeClaim)
+            and lacks_partition(event.object)
+        ):
             yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
@@ -158,9 +166,13 @@ class DiscoveredCapacityController:
         self._view = view
         self._discovered = discovered
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the node that an event tells to be registered for the first time."""
-        if isinstance(event, Put) and isinstance(event.object, Node) and _is_registered(event.object):
+        if (
+            isinstance(event, ObjectUpdated)
+            and isinstance(event.object, Node)
+            and _is_registered(event.object)
+        ):
             known = isinstance(before, Node) and _is_registered(before)
             if not known:
                 yield event.object.name

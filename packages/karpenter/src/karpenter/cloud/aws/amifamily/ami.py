@@ -143,8 +143,8 @@ class AMIProvider:
     async def _ask(self, query: _Query) -> list[FoundImage]:
         parameters = dict(query.parameters)
         parameters["Filters"] = [*parameters["Filters"], where("state", "available")]
-        told = await self._aws.every(
-            "ec2", "DescribeImages", "AMIProvider", IncludeDeprecated=True, MaxResults=_PAGE, **parameters
+        told = await self._aws.list_all(
+            "ec2", "DescribeImages", "Images", IncludeDeprecated=True, MaxResults=_PAGE, **parameters
         )
         return [image for each in told for image in self._images(each, query.variants)]
 

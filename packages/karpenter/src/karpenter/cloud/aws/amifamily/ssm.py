@@ -60,5 +60,5 @@ class SSMProvider:
         self._published.forget(name)
 
     async def _read(self, name: str, *, mutable: bool) -> Parameter:
-        answer = await self._aws.ask("ssm", "GetParameter", Name=name)
+        answer = await self._aws.call("ssm", "GetParameter", Name=name)
         return Parameter(name, answer["Parameter"]["Value"], mutable)

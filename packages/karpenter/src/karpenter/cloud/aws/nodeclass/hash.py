@@ -24,7 +24,7 @@ from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.cloud.aws import labels
 from karpenter.core.effects import NOTHING, Amend, Step
 from karpenter.core.lifecycle.conditions import DRIFTED
-from karpenter.core.state.cluster import NodeClass, Put
+from karpenter.core.state.cluster import NodeClass, ObjectUpdated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.cloud.aws.cluster import EksCluster
     from karpenter.cloud.cloudprovider import ClusterObjects
-    from karpenter.core.state.cluster import ClusterView, Event
+    from karpenter.core.state.cluster import ClusterView, StateEvent
 
 
 CLASS_HASH_VERSION: Final = "p1"
@@ -103,10 +103,10 @@ class NodeClassHashController:
         self._view = view
         self._cluster = cluster
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the class that an event is about."""
         del before
-        if isinstance(event, Put) and isinstance(event.object, NodeClass):
+        if isinstance(event, ObjectUpdated) and isinstance(event.object, NodeClass):
             yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
