@@ -11,10 +11,10 @@ import os
 import secrets
 from typing import TYPE_CHECKING, Self
 
-from karpenter_local.apiserver.certificates import Certificates, generate
 from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.journal import FileJournal
 from karpenter_local.apiserver.store import ObjectStore
+from karpenter_local.certificates import ServerCertificates, server_certificates
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,11 +62,11 @@ class Home:
         await self.close()
 
 
-def _certificates(directory: Path) -> Certificates:
+def _certificates(directory: Path) -> ServerCertificates:
     paths = {key: directory / name for key, name in _CERTIFICATES.items()}
     if all(path.exists() for path in paths.values()):
-        return Certificates(**{key: path.read_bytes() for key, path in paths.items()})
-    made = generate()
+        return ServerCertificates(**{key: path.read_bytes() for key, path in paths.items()})
+    made = server_certificates()
     for key, path in paths.items():
         _write(path, getattr(made, key))
     return made

@@ -22,14 +22,14 @@ from aiohttp import web
 
 from karpenter.kube.transport import Request
 from karpenter_local.apiserver import errors
-from karpenter_local.apiserver.certificates import generate
 from karpenter_local.apiserver.presenting import refuse
 from karpenter_local.apiserver.verbs.watching import Watch
+from karpenter_local.certificates import server_certificates
 
 if TYPE_CHECKING:
     from karpenter.kube.transport import Pairs, Response
-    from karpenter_local.apiserver.certificates import Certificates
     from karpenter_local.apiserver.server import Server
+    from karpenter_local.certificates import ServerCertificates
 
 HOST = "127.0.0.1"
 _KEPT_HEADERS = ("accept", "content-type", "user-agent", "impersonate-user")
@@ -47,11 +47,11 @@ class SecureServer:
     """Listens, authenticates, and hands over."""
 
     def __init__(
-        self, server: Server, *, token: str | None = None, certificates: Certificates | None = None
+        self, server: Server, *, token: str | None = None, certificates: ServerCertificates | None = None
     ) -> None:
         self.server = server
         self.token = token or secrets.token_urlsafe(32)
-        self.certificates = certificates or generate()
+        self.certificates = certificates or server_certificates()
         self.url = ""
         self._runner: web.ServerRunner | None = None
 
@@ -150,7 +150,7 @@ async def _stream(incoming: web.BaseRequest, watch: Watch) -> web.StreamResponse
     return outgoing
 
 
-def _context(certificates: Certificates) -> ssl.SSLContext:
+def _context(certificates: ServerCertificates) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     with tempfile.TemporaryDirectory() as folder:

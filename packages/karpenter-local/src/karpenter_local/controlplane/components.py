@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from karpenter_local.certificates import LOOPBACK, KeyPair
 from karpenter_local.controlplane.binaries import Binaries
-from karpenter_local.controlplane.certificates import LOOPBACK, KeyPair
 
 Command = tuple[str | Path, ...]
 
@@ -30,7 +30,7 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: int
 
 
-class Papers(msgspec.Struct, frozen=True, kw_only=True):
+class ComponentFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The files by which the components know each other."""
 
     authority: Path
@@ -43,7 +43,7 @@ class Papers(msgspec.Struct, frozen=True, kw_only=True):
     """What the controller manager and the scheduler log in with."""
 
 
-def etcd(binaries: Binaries, ports: Ports, papers: Papers, *, data: Path, durable: bool) -> Command:
+def etcd(binaries: Binaries, ports: Ports, papers: ComponentFiles, *, data: Path, durable: bool) -> Command:
     """Return how etcd is started; unless `durable`, it does not wait for the disk."""
     client = f"https://{LOOPBACK}:{ports.etcd}"
     peer = f"https://{LOOPBACK}:{ports.peer}"
@@ -69,7 +69,7 @@ def etcd(binaries: Binaries, ports: Ports, papers: Papers, *, data: Path, durabl
     )
 
 
-def apiserver(binaries: Binaries, ports: Ports, papers: Papers) -> Command:
+def apiserver(binaries: Binaries, ports: Ports, papers: ComponentFiles) -> Command:
     """Return how kube-apiserver is started."""
     return (
         binaries.apiserver,
@@ -96,7 +96,7 @@ def apiserver(binaries: Binaries, ports: Ports, papers: Papers) -> Command:
     )
 
 
-def controller_manager(binary: Path, ports: Ports, papers: Papers) -> Command:
+def controller_manager(binary: Path, ports: Ports, papers: ComponentFiles) -> Command:
     """Return how kube-controller-manager is started: every default controller, no leader to elect."""
     return (
         binary,
@@ -111,7 +111,7 @@ def controller_manager(binary: Path, ports: Ports, papers: Papers) -> Command:
     )
 
 
-def scheduler(binary: Path, ports: Ports, papers: Papers) -> Command:
+def scheduler(binary: Path, ports: Ports, papers: ComponentFiles) -> Command:
     """Return how kube-scheduler is started, with its default profile."""
     return (
         binary,
@@ -124,7 +124,7 @@ def scheduler(binary: Path, ports: Ports, papers: Papers) -> Command:
     )
 
 
-def _serving(papers: Papers) -> Command:
+def _serving(papers: ComponentFiles) -> Command:
     return (
         f"--tls-cert-file={papers.serving.certificate}",
         f"--tls-private-key-file={papers.serving.key}",

@@ -8,7 +8,7 @@ used: whoever starts a server on it must be ready to ask again.
 import socket
 from contextlib import ExitStack
 
-from karpenter_local.controlplane.certificates import LOOPBACK
+from karpenter_local.certificates import LOOPBACK
 
 
 def free_ports(count: int) -> tuple[int, ...]:

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter.kube.transport import Response
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.negotiation import clauses
-from karpenter_local.apiserver.openapi import binary
 from karpenter_local.apiserver.openapi.paths import paths_of
 from karpenter_local.apiserver.openapi.schemas import LIST_META, META, Schemas, of_custom, of_list
 from karpenter_local.apiserver.presenting import reply, reply_raw
 from karpenter_local.apiserver.schema.types import built_in_types
 
 if TYPE_CHECKING:
-    from karpenter.kube.transport import Request
+    from karpenter.kube.transport import Request, Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.resources import APIResource
 
@@ -111,9 +109,6 @@ def _collect(backend: Backend, schemas: Schemas, resources: list[APIResource], p
 
 def _version_two(backend: Backend, request: Request) -> Response:
     for clause in clauses(request.header("accept")):
-        if clause.media_type in {binary.ASKED, binary.GIVEN}:
-            headers = (("content-type", binary.GIVEN),)
-            return Response(status=200, headers=headers, body=binary.encode(_old_document(backend)))
         if clause.media_type in {"application/json", "*/*", "application/*"}:
             return reply(_old_document(backend))
     raise errors.not_acceptable()
