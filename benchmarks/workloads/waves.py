@@ -108,7 +108,7 @@ def bill(view: ClusterView) -> float:
 def least(view: ClusterView) -> float:
     """Return the least that any machines for the pods of a cluster could cost."""
     alone = view_of([*view.pools.values(), *map(loose, view.pods.values())])
-    intake = build_problem(
+    built = build_problem(
         alone, market(), now=NOW, options=Options(packing="greedy"), policy=SchedulingPolicy()
     )
-    return solve(intake.problem).cost.lower_bound
+    return solve(built.problem).cost.lower_bound

@@ -76,13 +76,13 @@ def altered(path: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None]
 
 
 def test_every_decision_comes_out_the_same(flight: Path) -> None:
-    """Machines launched, proposals and second looks are decided again as they were."""
+    """Nodes to launch, nodes to disrupt and validations are decided again as they were."""
     done = replay(str(flight), "-o", "json")
     found = json.loads(done.stdout)
 
     assert done.exit_code == 0, done.stdout
     assert {each["result"] for each in found} == {"same"}
-    assert {each["question"] for each in found} == {"provision", "propose", "confirm"}
+    assert {each["question"] for each in found} == {"provision", "disrupt", "validate"}
     assert any("new machines" in each["summary"] and each["summary"][0] != "0" for each in found)
 
 
@@ -90,7 +90,7 @@ def test_text_for_people(flight: Path) -> None:
     """A table of the decisions, and a sentence about all."""
     done = replay(str(flight))
 
-    assert "confirmed for 1 machines" in done.stdout
+    assert "valid for 1 machines" in done.stdout
     assert done.stdout.splitlines()[-1].endswith(" the same, 0 different")
 
 

@@ -33,12 +33,12 @@ from karpenter.core.effects import (
     CreateClaim,
     DeleteObject,
     Evict,
-    Launch,
     Measure,
     Nominate,
     RegistrationOutcome,
     Terminate,
 )
+from karpenter.core.lifecycle.launch import launch
 from karpenter.core.state.cluster import ClusterState
 from karpenter.kube.errors import Conflict
 from karpenter.kube.recorder import Recorder
@@ -230,7 +230,7 @@ async def test_deletions(found: Scene) -> None:
 async def test_a_launch_is_written_down(found: Scene) -> None:
     """The claim of a machine that was started says which one it is."""
     claim = await found.claim()
-    await found.performer.perform([Launch(claim=claim, because="")])
+    await found.performer.perform([launch(claim, "")])
     known = found.store.claim(claim.name)
 
     assert known is not None
@@ -255,10 +255,10 @@ def test_launches_that_fail(error: Exception, left: bool, raised: type[Exception
             claim = await found.claim()
             found.sky.error = error
             if raised is None:
-                await found.performer.perform([Launch(claim=claim, because="")])
+                await found.performer.perform([launch(claim, "")])
             else:
                 with pytest.raises(raised):
-                    await found.performer.perform([Launch(claim=claim, because="")])
+                    await found.performer.perform([launch(claim, "")])
             there = (await found.client.list(NodeClaim)).items
             assert bool(there) == left
             reasons = {held.reason for each in there for held in each.status.conditions}

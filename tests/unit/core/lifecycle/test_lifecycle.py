@@ -9,6 +9,7 @@ import pytest
 
 from karpenter.api import labels
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Launch, RegistrationOutcome, Step
+from karpenter.core.lifecycle.launch import launch
 from karpenter.core.lifecycle.lifecycle import reconcile_nodeclaim
 from karpenter.core.lifecycle.liveness import LivenessTimeouts
 from tests.unit.core.lifecycle.objects import BORN, ID, NOW, claim, complete, launched, node, told
@@ -41,7 +42,7 @@ def test_a_claim_without_a_machine_is_launched() -> None:
     """A claim that nobody knows to be launched is, and is looked at again when its time is up."""
     due = reconcile_nodeclaim(claim(), (), NOW)
 
-    assert due.effects == (Launch(claim=claim(), because="it has no machine yet"),)
+    assert due.effects == (launch(claim(), "it is not launched yet"),)
     assert due.again == pytest.approx(180)
 
 
@@ -69,9 +70,9 @@ def test_a_machine_that_does_not_join_is_given_up() -> None:
 
 def test_patience_is_the_caller_s() -> None:
     """A provider may want more time for its launches."""
-    patience = LivenessTimeouts(launch=timedelta(hours=1))
+    timeouts = LivenessTimeouts(launch=timedelta(hours=1))
 
-    assert isinstance(reconcile_nodeclaim(claim(), (), BORN + timedelta(minutes=30), patience=patience).effects[0], Launch)
+    assert isinstance(reconcile_nodeclaim(claim(), (), BORN + timedelta(minutes=30), timeouts=timeouts).effects[0], Launch)
 
 
 def test_a_claim_nobody_owns_tells_no_pool() -> None:

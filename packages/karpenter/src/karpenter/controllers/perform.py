@@ -36,8 +36,9 @@ from karpenter.core.effects import (
     Nominate,
     RegistrationOutcome,
     Terminate,
+    filled,
 )
-from karpenter.core.lifecycle.launch import LaunchFailure, launch_failed, launch_succeeded
+from karpenter.core.lifecycle.launch import failure_facts, launch_facts
 from karpenter.kube import rest
 from karpenter.kube.errors import Conflict, NotFound
 from karpenter.kube.recorder import RecordedEvent
@@ -226,11 +227,8 @@ class Performer:
         try:
             machine = await call_cloud(self._cloud.launch(claim), within=LAUNCH_CALL_TIMEOUT)
         except CloudError as error:
-            failure = _failure(error)
             log.warning("machine.not_launched", nodeclaim=claim.name, error=str(error))
-            await self.perform(launch_failed(claim, failure, self._clock.now()))
-            if failure.kind == "other":
-                raise Requeue(f"the machine of claim {claim.name} was not launched: {error}") from error
+            await self._launch_failed(effect, error)
             return
         log.info(
             "machine.launched",
@@ -238,7 +236,20 @@ class Performer:
             provider_id=machine.provider_id,
             labels=dict(machine.labels),
         )
-        await self.perform(launch_succeeded(claim, machine, self._clock.now()))
+        await self.perform(filled(effect.launched, launch_facts(machine, self._clock.now())))
+
+    async def _launch_failed(self, effect: Launch, error: CloudError) -> None:
+        reason = error.reason if isinstance(error, LaunchRefused) else "LaunchFailed"
+        facts = failure_facts(str(error), self._clock.now(), reason=reason)
+        match error:
+            case InsufficientCapacity():
+                await self.perform(filled(effect.insufficient_capacity, facts))
+            case NodeClassNotReady():
+                await self.perform(filled(effect.nodeclass_not_ready, facts))
+            case _:
+                await self.perform(filled(effect.failed, facts))
+                problem = f"the machine of claim {effect.claim.name} was not launched: {error}"
+                raise Requeue(problem) from error
 
     async def _terminate(self, effect: Terminate) -> None:
         try:
@@ -280,15 +291,3 @@ class Performer:
 
 class _Head(msgspec.Struct, frozen=True):
     kind: str = ""
-
-
-def _failure(error: CloudError) -> LaunchFailure:
-    match error:
-        case InsufficientCapacity():
-            return LaunchFailure(kind="insufficient capacity", message=str(error))
-        case NodeClassNotReady():
-            return LaunchFailure(kind="nodeclass not ready", message=str(error))
-        case LaunchRefused():
-            return LaunchFailure(kind="other", reason=error.reason, message=str(error))
-        case _:
-            return LaunchFailure(kind="other", message=str(error))
