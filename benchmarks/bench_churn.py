@@ -226,10 +226,10 @@ class _Run:
         going = [pod for pod in simulated.mirror.pods.values() if pod.metadata.deletion_timestamp is None]
         alone = view_of([*simulated.mirror.pools.values(), *map(loose, going)])
         options = Options(packing="price")
-        intake = build_problem(
+        built = build_problem(
             alone, simulated.catalog, now=simulated.clock.now(), options=options, policy=SchedulingPolicy()
         )
-        self._above.append(self._bill() / solve(intake.problem).cost.hourly - 1)
+        self._above.append(self._bill() / solve(built.problem).cost.hourly - 1)
         self._aside += time.process_time() - begun
 
     def _bill(self) -> float:

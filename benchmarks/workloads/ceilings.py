@@ -4,7 +4,7 @@ The most that any plan could save by moving so many pods, with a proof.
 Machines may go in part, pods may be cut into crumbs, and new machines be bought by the slice: a
 linear program whose answer no real plan can beat. A machine that goes moves all its pods, and
 only so many pods may move. Room that is left on machines which stay counts as far as a whole pod
-would fit; for that, machines with about equal room are one. Spread and company are left aside.
+would fit; for that, machines with about equal room are one. Topology is left out.
 
 The program is solved for pods of about equal sizes. What it says resources are worth is then
 held against every pod as it is, which proves the ceiling whatever the program was about.
@@ -78,7 +78,7 @@ class Worth(NamedTuple):
 
 
 def ceiling(view: ClusterView, share: float) -> float:
-    """Return the share of the bill that nobody can save more than by moving such a `share` of the pods."""
+    """Return the share of the bill that no plan can exceed by moving such a `share` of the pods."""
     ground = _ground(view)
     pods = ground.load.sum(axis=1)
     most = share * float(pods.sum())
@@ -240,7 +240,7 @@ def _least(ground: Ground, worth: Worth) -> NDArray[np.float64]:
     """
     Return the least that one pod of each item must cost wherever it goes, at what things are worth.
 
-    No machine on sale may be worth more than its price, whoever uses it. One that the program has
+    No machine on sale may be worth more than its price, whichever pod uses it. One that the program has
     no price for takes over the values of another, stretched to its own price.
     """
     spent = (worth.unit * ground.room).sum(axis=1)

@@ -171,7 +171,7 @@ CASES = [
             pools=[pool("p", second_zone_is_dear)],
             options=greedy,
         ),
-        id="a claim that changed through one reading has changed for all",
+        id="a claim that changed through one relaxation has changed for all",
     ),
     pytest.param(
         problem(

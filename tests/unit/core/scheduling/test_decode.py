@@ -155,7 +155,7 @@ def test_labels_are_those_that_are_settled() -> None:
     assert new.labels == {NODEPOOL: "p", ZONE: "zone-1", "team": "blue", "tier": "0"}
 
 
-def test_a_host_name_is_never_promised() -> None:
+def test_a_node_claim_never_names_a_host() -> None:
     """No claim carries the name of a node, neither as a label nor as a requirement."""
     scheduler = schedulers.placed(problem(pod("a"), pools=[pool("p", SMALL, requires=[only(HOSTNAME, "h")])]))
 
@@ -276,7 +276,7 @@ def test_a_fitting_can_be_narrowed() -> None:
 
 
 def test_placed_pods_are_told_by_node() -> None:
-    """Nodes that take nobody are left out."""
+    """Nodes that take no pod are left out."""
     scheduler = schedulers.placed(problem(pod("a"), nodes=[node("n1", free={"cpu": "0"}), node("n2")]))
 
     assert DecodedPlan(scheduler).placed == {"n2": ("default/a",)}

@@ -330,7 +330,7 @@ CASES: Final = [
         "PodAffinityNotMet",
         "pod affinity wants a topology.kubernetes.io/zone that has pods matching app=db; "
         "pods per domain: zone-1 1, zone-2 0",
-        id="a zone that has company but no room is told with the counts",
+        id="a zone with matching pods but no room is told with the counts",
     ),
     pytest.param(
         problem(pod("x", app="web", spreads=[spread(RACKS, app="web")]), pools=[pool("p", SMALL)]),
@@ -470,7 +470,7 @@ def test_one_pool_needs_no_list() -> None:
 
 
 def test_without_pools_nothing_can_be_launched() -> None:
-    """Where there are no pools there is nobody to blame."""
+    """Without NodePools a refusal has no reasons."""
     (refusal,) = solve(problem(pod("x"))).refusals
 
     assert (refusal.message, refusal.reasons) == ("no NodePool is ready to launch nodes", ())
@@ -503,7 +503,7 @@ def test_the_youngest_pods_of_a_class_are_refused() -> None:
     assert [(each.pod, each.reasons[0].code) for each in refusals] == [("default/x-002", "LimitReached")]
 
 
-def test_the_least_demanding_reading_is_explained() -> None:
+def test_the_last_relaxation_is_explained() -> None:
     """What a pod would have given up anyway is not said to stand in its way."""
     volumes = PodVolumes(
         alternatives=(

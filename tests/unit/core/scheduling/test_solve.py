@@ -95,7 +95,7 @@ def test_a_bound_is_never_above_the_price() -> None:
 
 
 def test_proving_can_be_left_out() -> None:
-    """Where nobody asks for a bound, none is worked out."""
+    """Without the option prove no bound is worked out."""
     plan = solve(sixteen(Options(prove=False)))
 
     assert (plan.cost.lower_bound, plan.cost.method, plan.cost.gap) == (0.0, "", 0.0)
@@ -141,7 +141,7 @@ def test_what_reservations_cannot_serve_is_tried_again_without_them() -> None:
 
 
 def test_a_search_that_is_stopped_says_that_it_is_not_complete() -> None:
-    """What was found by then is the plan, and pods that nobody looked at are refused as such."""
+    """What was found by then is the plan, and pods that were not considered are refused as such."""
     answers = iter([False, *[True] * 20])
     given = problem(pod("a", cpu="2"), pod("b"), pools=[POOL], options=Options(stop=lambda: next(answers)))
 

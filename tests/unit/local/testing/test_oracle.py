@@ -70,9 +70,9 @@ def test_nodes_that_are_there_come_first() -> None:
         pytest.param(node("n", zone="zone-3"), id="another zone than the selector"),
         pytest.param(node("n", ports=(HostPort(80),)), id="a host port that is taken"),
         pytest.param(node("n", quiet=True), id="a quiet time, for pods that are only moved"),
-        pytest.param(node("n", pod("other", app="b")), id="company that the pod refuses"),
+        pytest.param(node("n", pod("other", app="b")), id="anti-affinity of the pod"),
         pytest.param(
-            node("n", pod("x", apart=[affinity_term(HOSTNAME, app="a")])), id="company that refuses the pod"
+            node("n", pod("x", apart=[affinity_term(HOSTNAME, app="a")])), id="anti-affinity of a bound pod"
         ),
         pytest.param(
             node("n", volumes={"csi": frozenset({"default/other"})}, volume_limits={"csi": 1}),
@@ -133,7 +133,7 @@ def test_a_spread_over_nodes_caps_each_node() -> None:
 
 
 def test_the_first_pod_of_its_kind_begins_a_domain() -> None:
-    """Pods that want company of their own kind all follow the first."""
+    """Pods with affinity to their own kind all follow the first."""
     web = pod("web", cpu="3", app="web", near=[affinity_term(ZONE, app="web")])
     found = slow_solve(problem(replicas(web, 5), pools=[default], nodes=[node("n", zone="zone-2")]))
 
@@ -142,14 +142,14 @@ def test_the_first_pod_of_its_kind_begins_a_domain() -> None:
 
 
 def test_company_that_never_comes_is_waited_for_in_vain() -> None:
-    """A pod that wants company of another kind is refused when there is none."""
+    """A pod with affinity to another kind is refused when there is none."""
     lonely = pod("lonely", near=[affinity_term(ZONE, app="web")])
 
     assert slow_solve(problem(lonely, pools=[default])).refused == {"default/lonely"}
 
 
 def test_company_that_comes_later_is_waited_for() -> None:
-    """A pod whose company is smaller, and so placed later, is tried again and follows it."""
+    """A pod whose matching pods are smaller, and so placed later, is tried again and follows it."""
     big = pod("big", cpu="1", near=[affinity_term(HOSTNAME, app="web")])
     found = slow_solve(problem(big, pod("web", app="web"), pools=[default]))
 
@@ -166,15 +166,15 @@ def test_anti_affinity_holds_wherever_a_claim_could_still_be() -> None:
 
 def test_preferences_are_given_up_one_by_one() -> None:
     """A preference that cannot be met is given up, the others are kept."""
-    wishes = Preferences(nodes=((5, [only(ZONE, "nowhere")]), (1, [only(CAPACITY_TYPE, ON_DEMAND)])))
+    preferred = Preferences(nodes=((5, [only(ZONE, "nowhere")]), (1, [only(CAPACITY_TYPE, ON_DEMAND)])))
 
-    assert slow_solve(problem(pod("a", prefers=wishes), pools=[default])).hourly == pytest.approx(0.1)
+    assert slow_solve(problem(pod("a", prefers=preferred), pools=[default])).hourly == pytest.approx(0.1)
 
 
 def test_preferences_can_be_ignored() -> None:
     """With the policy Ignore a preference is never looked at."""
-    wishes = Preferences(nodes=((1, [only(CAPACITY_TYPE, ON_DEMAND)]),))
-    asked = problem(pod("a", prefers=wishes), pools=[default], options=Options(preferences="Ignore"))
+    preferred = Preferences(nodes=((1, [only(CAPACITY_TYPE, ON_DEMAND)]),))
+    asked = problem(pod("a", prefers=preferred), pools=[default], options=Options(preferences="Ignore"))
 
     assert slow_solve(asked).hourly == pytest.approx(0.06)
 

@@ -77,7 +77,7 @@ def asking(selector: LabelSelector | None) -> Pod:
 ALIKE = {
     "copies of a pod": replicas(pod("a"), 3),
     "pods whose specs only read the same": (pod("a"), pod("b")),
-    "pods with labels that nobody asks about": (labelled("a", x="1"), labelled("b", x="2")),
+    "pods with labels that no selector names": (labelled("a", x="1"), labelled("b", x="2")),
     "pods that restarted, and pods that did not": (given_cpu("a", "1"), given_cpu("b", "1", restarts=7)),
     "a pod that has begun, and one of which nothing is known": (
         pod("a"),
@@ -230,8 +230,8 @@ def test_old_pods_come_first() -> None:
     assert classes(given) == [["e"], ["b", "a"], ["c", "d"]]
 
 
-def test_readings_are_in_order() -> None:
-    """A class knows every reading of its pods, the most demanding first."""
+def test_relaxations_are_in_order() -> None:
+    """A class knows every relaxation of its pods, the most demanding first."""
     (group,) = classify(problem(pod("a", terms=[[only(ZONE, "x")], [only(ZONE, "y")]])), avoidance=False)
 
     assert [relaxation.requirements[ZONE].values for relaxation in group.constraints.relaxations] == [
@@ -240,7 +240,7 @@ def test_readings_are_in_order() -> None:
     ]
 
 
-def test_pods_that_differ_in_size_alone_share_their_manner() -> None:
+def test_pods_that_differ_in_size_alone_share_their_constraints() -> None:
     """What pods ask of a place is worked out once however many sizes they have; a volume keeps them apart."""
     alike = [pod("a", cpu="1", on={ZONE: "z"}), pod("b", cpu="2", on={ZONE: "z"})]
     others = [pod("c", cpu="3", on={ZONE: "y"}), pod("d", cpu="4", on={ZONE: "z"}, namespace="web")]
@@ -256,7 +256,7 @@ def test_pods_that_differ_in_size_alone_share_their_manner() -> None:
 
 
 def test_preferences_may_be_ignored() -> None:
-    """The option decides whether preferences make readings at all."""
+    """The option decides whether preferences make relaxations at all."""
     fond = pod("a", prefers=Preferences(nodes=((1, [only(ZONE, "x")]),)))
 
     (respected,) = classify(problem(fond), avoidance=False)

@@ -1,4 +1,4 @@
-"""One reading of one class: caps per bin, taints, and what changes its chances."""
+"""One relaxation of one class: caps per bin, taints, and what changes its chances."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WEB, DB = pod("w", app="web"), pod("d", app="db")
 
 
 def pod_data(one: Pod) -> PodData:
-    """Return the wish of a pod beside four nodes: with nothing, two ``web``, one ``web``, and one ``db``."""
+    """Return the pod data of a pod beside four nodes: with nothing, two ``web``, one ``web``, one ``db``."""
     there = [node("n0"), node("n1", WEB, pod("v", app="web")), node("n2", WEB), node("n3", DB)]
     return pod_data_of(fresh(problem(one, pools=[POOL], nodes=there)), one.metadata.name)
 
@@ -64,7 +64,7 @@ CAPS = [
     pytest.param(
         pod("x", near=[affinity_term(HOSTNAME, app="web")]),
         [0, MANY, MANY, 0],
-        id="who needs company goes to it",
+        id="affinity allows only bins with matching pods",
     ),
     pytest.param(
         pod("x", app="new", near=[affinity_term(HOSTNAME, app="new")]),
@@ -114,8 +114,8 @@ def test_a_single_demand_has_its_own_cap() -> None:
     ]
 
 
-def test_full_bins_are_closed_for_good_unless_company_may_come() -> None:
-    """A bin that a pod must avoid stays closed; one that lacks company may still get it."""
+def test_full_bins_are_closed_for_good_unless_matching_pods_may_come() -> None:
+    """A bin that a pod must avoid stays closed; one without matching pods may still get some."""
     avoiding = pod_data(pod("x", apart=[affinity_term(HOSTNAME, app="web")]))
     seeking = pod_data(pod("x", near=[affinity_term(HOSTNAME, app="web")]))
 
@@ -132,7 +132,7 @@ def test_taints_are_asked_once_per_pool() -> None:
     assert [pod_data_of(scheduler, name).tolerates(template) for name in "xyxy"] == [False, True, False, True]
 
 
-def test_a_wish_says_what_its_reading_says() -> None:
+def test_pod_data_has_what_its_relaxation_has() -> None:
     """Requirements hold preferences, strict requirements do not."""
     fond = pod(
         "x",

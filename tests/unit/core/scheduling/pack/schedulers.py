@@ -29,7 +29,7 @@ def placed(given: Problem) -> Scheduler:
 
 
 def pod_data_of(scheduler: Scheduler, name: str, compiled: int = 0) -> PodData:
-    """Return one reading of the class that a pod belongs to."""
+    """Return one relaxation of the class that a pod belongs to."""
     for each in scheduler.encoded.classes:
         if any(pod.metadata.name == name for pod in each.pods):
             return scheduler.pod_data[each.number][compiled]

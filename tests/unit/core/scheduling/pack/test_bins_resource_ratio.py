@@ -38,6 +38,6 @@ def test_machines_that_are_not_asked_for_are_left_out() -> None:
 
 def test_a_cluster_with_no_machines_at_all() -> None:
     """Nothing is free, and nothing is put in order."""
-    nothing, nobody = np.zeros((3, 0), np.int64), np.zeros(0, np.int64)
+    nothing, no_nodes = np.zeros((3, 0), np.int64), np.zeros(0, np.int64)
 
-    assert ResourceRatio(AXIS, nothing, usual=1.0).ordered(nobody, nothing, (1, 1, 1)).tolist() == []
+    assert ResourceRatio(AXIS, nothing, usual=1.0).ordered(no_nodes, nothing, (1, 1, 1)).tolist() == []

@@ -101,7 +101,7 @@ def test_existing_nodes_come_first_in_order() -> None:
     ],
 )
 def test_nodes_take_what_they_may(given: Problem, expected: dict[str, int]) -> None:
-    """A node takes as many pods as room, ports and company allow."""
+    """A node takes as many pods as room, ports and topology allow."""
     assert {
         name: len(pods) for name, pods in DecodedPlan(schedulers.placed(given)).placed.items()
     } == expected
@@ -270,7 +270,7 @@ def test_new_claims_are_filled_as_far_as_they_go() -> None:
 
 
 def test_preferences_are_given_up_one_at_a_time() -> None:
-    """A wish that cannot be met is dropped; one that can is kept."""
+    """A preference that cannot be met is dropped; one that can is kept."""
     fond = pod("a", prefers=Preferences(nodes=((9, [only(ZONE, "zone-9")]), (1, [only(ZONE, "zone-3")]))))
 
     scheduler = schedulers.placed(problem(fond, pools=[POOL]))
@@ -292,8 +292,8 @@ def test_a_discouraging_taint_is_accepted_last() -> None:
 # The queue.
 
 
-def test_pods_wait_for_company_that_comes_later() -> None:
-    """A pod whose company is placed after it is tried again."""
+def test_pods_wait_for_matching_pods_that_come_later() -> None:
+    """A pod whose matching pods are placed after it is tried again."""
     given = problem(
         pod("a", cpu="2", near=[affinity_term(ZONE, app="db")]),
         pod("b", cpu="1", app="db", on={ZONE: "zone-2"}),
@@ -306,7 +306,7 @@ def test_pods_wait_for_company_that_comes_later() -> None:
 
 
 def test_trying_again_ends_when_nothing_moves() -> None:
-    """Two pods that wait for each other's company wait for ever, and the search ends."""
+    """Two pods that wait for each other wait for ever, and the search ends."""
     given = problem(
         pod("a", app="a", near=[affinity_term(ZONE, app="b")]),
         pod("b", app="b", near=[affinity_term(ZONE, app="a")]),

@@ -17,11 +17,11 @@ from karpenter.core.scheduling.pack.greedy import distribute_evenly
         pytest.param([0, 0], [1, 9], 4, [1, 3], id="who is full is passed over"),
         pytest.param([5, 1], [9, 9], 6, [1, 5], id="the lowest is raised before the highest"),
         pytest.param([2, 0], [9, 9], 2, [0, 2], id="nothing is left over at an even level"),
-        pytest.param([0], [9], 0, [0], id="nothing to give is given to nobody"),
+        pytest.param([0], [9], 0, [0], id="no pods to distribute"),
     ],
 )
 def test_level(held: list[int], most: list[int], count: int, expected: list[int]) -> None:
-    """Pods go one by one to whoever has the fewest and still has room, the first of equals."""
+    """Pods go one by one to the claim with the fewest pods that has room, the first of equals."""
     assert distribute_evenly(np.array(held), np.array(most), count).tolist() == expected
 
 

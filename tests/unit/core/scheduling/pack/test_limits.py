@@ -38,7 +38,7 @@ S2, S4, S8, S16 = (instance_type(f"s{cpu}", cpu=cpu, memory=2 * cpu) for cpu in 
 
 
 def limits(limits: dict[str, str], *sizes: int) -> PoolLimits:
-    """Return the ledger of a pool with machines of some cores."""
+    """Return the limits of a NodePool with types of some cores."""
     kinds = [instance_type(f"s{cpu}", cpu=cpu, memory=2 * cpu) for cpu in sizes]
     found = Template(0, pool("p", *kinds, limits=limits), [], ("cpu", "memory", "pods"), RULES.well_known)
     return pool_limits([found])[0]
@@ -54,7 +54,7 @@ def alone(name: str, count: int, cpu: str = "1") -> tuple[Pod, ...]:
     return replicas(pod(name, app=name, apart=[affinity_term(HOSTNAME, app=name)], cpu=cpu), count)
 
 
-def test_only_pools_with_limits_have_a_ledger() -> None:
+def test_only_pools_with_limits_are_counted() -> None:
     """Nothing is counted for a pool that is not limited."""
     free = Template(0, pool("p", S2), [], ("cpu",), RULES.well_known)
     limited = Template(1, pool("q", S2, limits={"cpu": "4"}), [], ("cpu",), RULES.well_known)

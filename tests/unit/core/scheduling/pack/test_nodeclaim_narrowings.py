@@ -87,7 +87,7 @@ EVERYWHERE = ["zone-1", "zone-2", "zone-3"]
         pytest.param(
             problem(pod("x", near=[affinity_term(ZONE, app="web")]), pools=[POOL], nodes=[BUSY]),
             [["zone-2"]],
-            id="an affinity keeps the zones that have company",
+            id="an affinity keeps the zones that have matching pods",
         ),
         pytest.param(
             problem(pod("x", app="new", near=[affinity_term(ZONE, app="new")]), pools=[POOL]),
@@ -97,7 +97,7 @@ EVERYWHERE = ["zone-1", "zone-2", "zone-3"]
         pytest.param(
             problem(pod("x", near=[affinity_term(ZONE, app="db")]), pools=[POOL]),
             [],
-            id="company that is nowhere is no way",
+            id="matching pods that are nowhere leave no state",
         ),
         pytest.param(
             problem(pod("x", apart=[affinity_term(ZONE, app="web")]), pools=[POOL], nodes=[BUSY]),
@@ -146,7 +146,7 @@ def test_volumes_are_alternatives() -> None:
 
 
 def test_an_open_label_takes_the_values_that_counts_permit() -> None:
-    """Where the pool allows any value of a label, company decides which."""
+    """Where the pool allows any value of a label, affinity decides which."""
     racks = pool("p", instance_type("t"), requires=[need(RACK, "Exists")])
     there = node("n", pod("w", app="web"), node_labels={RACK: "a"}, free={"cpu": "0"})
     given = problem(pod("x", near=[affinity_term(RACK, app="web")]), pools=[racks], nodes=[there])

@@ -164,7 +164,7 @@ def test_spread_over_nodes_opens_nodes() -> None:
 
 
 def test_the_first_of_its_kind_settles_for_a_zone_and_others_follow() -> None:
-    """Pods that want each other's company start in the cheapest zone and stay there."""
+    """Pods with affinity to each other start in the cheapest zone and stay there."""
     sold = [
         offering(zone, ON_DEMAND, price)
         for zone, price in (("zone-1", 0.3), ("zone-2", 0.2), ("zone-3", 0.4))
@@ -175,8 +175,8 @@ def test_the_first_of_its_kind_settles_for_a_zone_and_others_follow() -> None:
     assert per_domain(schedulers.placed(problem(together, pools=[pool("p", kind)]))) == {"zone-2": 5}
 
 
-def test_company_that_runs_already_attracts() -> None:
-    """Pods go to the zone where their company is, whatever it costs."""
+def test_bound_pods_attract_pods_with_affinity() -> None:
+    """Pods go to the zone that has matching pods, whatever it costs."""
     there = node("n", pod("d", app="db"), zone="zone-3", free={"cpu": "0"})
 
     scheduler = schedulers.placed(
@@ -198,7 +198,7 @@ def test_pods_that_must_share_a_node_do_until_it_is_full() -> None:
     assert bins(scheduler) == [["w-000", "w-001"]]
 
 
-def test_a_node_with_company_is_shared() -> None:
+def test_a_node_with_matching_pods_is_shared() -> None:
     """A pod that must share a node with others goes to theirs."""
     there = [node("n1"), node("n2", pod("d", app="db"))]
 
@@ -209,8 +209,8 @@ def test_a_node_with_company_is_shared() -> None:
     assert DecodedPlan(scheduler).placed == {"n2": ("default/w",)}
 
 
-def test_claims_without_company_are_asked_again() -> None:
-    """A claim that has no company now may have it later, so it is only passed over."""
+def test_claims_without_matching_pods_are_asked_again() -> None:
+    """A claim without matching pods now may have some later, so it is only passed over."""
     given = problem(
         pod("a", cpu="6"),
         pod("b", cpu="5", app="db"),
@@ -303,11 +303,11 @@ def test_a_claim_that_narrows_without_settling_waits_on() -> None:
     assert sum(group.counts.values()) == 1
 
 
-# Several readings.
+# Several relaxations.
 
 
-def test_what_another_reading_changed_is_noticed() -> None:
-    """A claim that took a pod under one reading is seen as it is now under every other."""
+def test_what_another_relaxation_changed_is_noticed() -> None:
+    """A claim that took a pod under one relaxation is seen as it is now under every other."""
     sold = [
         offering("zone-1", ON_DEMAND, 0.11),
         offering("zone-2", ON_DEMAND, 0.111),
@@ -330,8 +330,8 @@ def test_what_another_reading_changed_is_noticed() -> None:
     assert sorted(len(new.pods) for new in plan.new_nodes) == [3, 4]
 
 
-def test_claims_are_found_in_their_new_state_by_other_readings() -> None:
-    """A claim that another reading narrowed takes pods in its new state, or is closed for good."""
+def test_claims_are_found_in_their_new_state_by_other_relaxations() -> None:
+    """A claim that another relaxation narrowed takes pods in its new state, or is closed for good."""
     fond = Preferences(nodes=((5, [only(ARCH, "arm64")]), (1, [only(INSTANCE_TYPE, "t8")])))
     pods = replicas(pod("w", app="web", cpu="1", prefers=fond, spreads=[spread(ZONE, app="web")]), 30)
 
@@ -342,7 +342,7 @@ def test_claims_are_found_in_their_new_state_by_other_readings() -> None:
 
 
 def test_a_pod_that_only_lacks_a_reservation_waits() -> None:
-    """Waiting for a reservation gives up neither wishes nor pools."""
+    """Waiting for a reservation gives up neither preferences nor pools."""
     sold = [*offerings(0.2), offering("zone-1", "reserved", 0.001, reservation="r", left=0)]
     given = problem(
         pod(
@@ -361,8 +361,8 @@ def test_a_pod_that_only_lacks_a_reservation_waits() -> None:
     assert (left, scheduler.must_wait, scheduler.claims.count) == (1, True, 0)
 
 
-def test_nothing_helps_a_pod_that_no_reading_can_place() -> None:
-    """When every reading fails, pods are left over."""
+def test_nothing_helps_a_pod_that_no_relaxation_can_place() -> None:
+    """When every relaxation fails, pods are left over."""
     given = problem(even(2, cpu="64"), pools=[POOL])
     scheduler = schedulers.fresh(given)
 
@@ -382,8 +382,8 @@ def test_the_first_of_equally_empty_claims_is_taken_whatever_became_of_it() -> N
     assert bins(schedulers.placed(given)) == [["a", "w-000", "w-001"], ["b", "x", "w-002"]]
 
 
-def test_a_claim_that_was_passed_over_is_taken_once_its_wish_is_given_up() -> None:
-    """A claim that the spread cannot use now is left for later; the reading without the spread takes it."""
+def test_a_claim_that_was_passed_over_is_taken_once_its_preference_is_relaxed() -> None:
+    """A claim that the spread cannot use now is left; the relaxation without the spread takes it."""
     small = instance_type(
         "small", cpu=4, sold=[offering("zone-1", ON_DEMAND, 0.1), offering("zone-2", ON_DEMAND, 0.1)]
     )

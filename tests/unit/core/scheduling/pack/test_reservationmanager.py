@@ -122,7 +122,7 @@ def test_falling_short(found: dict[str, int], expected: bool) -> None:
         pytest.param({INSTANCE_TYPE: 9}, ["s2", "s4", "s8"], id="all when there are too few"),
     ],
 )
-def test_footing(least: dict[str, int], expected: list[str]) -> None:
+def test_cheapest_types(least: dict[str, int], expected: list[str]) -> None:
     """A claim counts as the cheapest types that give it the choice it must have."""
     ours = template(S[2], S[0], S[1])
 
@@ -357,7 +357,7 @@ def test_a_narrowed_claim_gives_reservations_back() -> None:
 
 
 def test_waiting_for_a_reservation_gives_up_no_preference() -> None:
-    """A pod that only lacks a reservation keeps its wishes until the second pass."""
+    """A pod that only lacks a reservation keeps its preferences until the second pass."""
     kinds = [
         instance_type("near", sold=[*offerings(0.2, zones=["zone-1"]), from_reservation("r1", 0)]),
         instance_type("far", sold=offerings(0.1, zones=["zone-2"])),

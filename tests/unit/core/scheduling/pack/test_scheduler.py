@@ -64,7 +64,7 @@ def test_a_node_takes_what_it_has_room_for() -> None:
     ],
 )
 def test_what_keeps_a_pod_off_a_node(there: NodeWithPods, expected: bool) -> None:
-    """Room, ports, volumes and company all have a say."""
+    """Room, ports, volumes and topology are all checked."""
     one = pod("a", ports=[80], apart=[affinity_term(HOSTNAME, app="b")])
     volumes = {"default/a": PodVolumes(claims={"csi": frozenset({"default/c"})})}
     scheduler = fresh(problem(one, nodes=[there], volumes=volumes))
@@ -149,7 +149,9 @@ def test_opening_a_claim() -> None:
     [
         pytest.param(pod("a", cpu="64"), {}, id="too large"),
         pytest.param(pod("a", on={ZONE: "x"}), {}, id="nowhere sold"),
-        pytest.param(pod("a", near=[affinity_term(HOSTNAME, app="b")]), {}, id="a new node has no company"),
+        pytest.param(
+            pod("a", near=[affinity_term(HOSTNAME, app="b")]), {}, id="a new node has no matching pods"
+        ),
         pytest.param(pod("a"), {"nodes": "0"}, id="no more nodes allowed"),
         pytest.param(pod("a"), {"cpu": "3"}, id="every type beyond the limit"),
     ],
@@ -189,7 +191,7 @@ def test_a_claim_refuses_who_does_not_fit_in_any_way() -> None:
     assert scheduler.next_state(pod_data_of(scheduler, "c"), 0) is scheduler.claims.states[0]
 
 
-def test_filling_takes_no_more_than_company_allows() -> None:
+def test_filling_takes_no_more_than_topology_allows() -> None:
     """A claim that already has who the pods avoid takes none of them."""
     scheduler = fresh(
         problem(

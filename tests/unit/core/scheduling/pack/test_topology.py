@@ -40,7 +40,7 @@ EVERY_APP = LabelSelector(match_expressions=(LabelSelectorRequirement(key="app",
 
 
 def asked(given: Problem, name: str = "x") -> list[TopologyDemand]:
-    """Return everything that the first reading of a pod asks of its surroundings."""
+    """Return everything that the first relaxation of a pod asks of its surroundings."""
     demands = pod_data_of(fresh(given), name).demands
     return [*demands.domains, *demands.hosts]
 
@@ -297,7 +297,7 @@ def test_running_pods_keep_others_off() -> None:
     assert asked(given, "y") == []
 
 
-def test_preferred_anti_affinity_keeps_nobody_off() -> None:
+def test_preferred_anti_affinity_adds_no_inverse_group() -> None:
     """What a pod would merely rather not have nearby is its own business."""
     keeper = pod("k", prefers=Preferences(apart=((1, affinity_term(ZONE, app="web")),)))
 
@@ -383,7 +383,7 @@ def test_whether_nodes_are_counted_is_asked_once_per_node() -> None:
     assert one.group.counts == {"zone-1": 2, "zone-2": 0}
 
 
-def test_waiting_for_company() -> None:
+def test_depending_on_counts() -> None:
     """A refusal may turn into consent for pods that depend on domains, or on who shares their node."""
     given = problem(
         even(),

@@ -146,7 +146,7 @@ def test_pods_that_avoid_each_other_still_do() -> None:
 
 
 def test_pods_that_avoid_others_are_put_elsewhere_in_the_end() -> None:
-    """Prices say nothing about company, so pods that do not go together are separated when placed."""
+    """Prices say nothing about anti-affinity, so pods that exclude each other are separated when placed."""
     avoided = replicas(pod("a", cpu="900m", memory="1Gi", app="a"), 6)
     avoiding = replicas(pod("b", cpu="900m", memory="1Gi", apart=[affinity_term(HOSTNAME, app="a")]), 6)
     given = problem(avoided, avoiding, pools=[pool("p", BARGAIN, HUGE)])
@@ -233,7 +233,7 @@ def test_custom_labels_that_exclude_each_other_are_told_apart_in_the_end() -> No
     assert plan.cost.hourly < packed(given, "greedy").cost.hourly
 
 
-def test_a_label_that_only_company_defines_is_left_to_the_greedy_packer() -> None:
+def test_a_label_that_only_affinity_defines_is_left_to_the_greedy_packer() -> None:
     """A pod whose label is only known on its claim has no machine of its own, so it is placed as before."""
     without = pod("a", cpu="900m", terms=[[need("team", "NotIn", "red")]])
     blue = pod("b", cpu="800m", on={"team": "blue"})

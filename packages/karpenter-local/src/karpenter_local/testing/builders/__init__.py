@@ -12,6 +12,7 @@ from karpenter_local.testing.builders.machines import (
     offerings,
     pool,
 )
+from karpenter_local.testing.builders.manifests import manifest_pod
 from karpenter_local.testing.builders.pods import (
     NO_PREFERENCES,
     Preferences,
@@ -37,6 +38,7 @@ __all__ = [
     "Preferences",
     "affinity_term",
     "instance_type",
+    "manifest_pod",
     "need",
     "node",
     "offering",

@@ -366,13 +366,11 @@ class Because(Mapping[str, str]):
             text = f"node {node} is the first existing node that suits it and has room"
         else:
             text = _new_node(self._new[placement.bin - scheduler.nodes.count])
-        readings = placement.pod_data.pod_class.constraints.relaxations
+        steps = placement.pod_data.pod_class.constraints.relaxations
         reached = next(
-            number
-            for number, relaxation in enumerate(readings)
-            if relaxation is placement.pod_data.relaxation
+            number for number, relaxation in enumerate(steps) if relaxation is placement.pod_data.relaxation
         )
-        lost = [relaxation.given_up for relaxation in readings[1 : reached + 1]]
+        lost = [relaxation.given_up for relaxation in steps[1 : reached + 1]]
         return f"{text}; it gave up {', '.join(lost)}" if lost else text
 
 
