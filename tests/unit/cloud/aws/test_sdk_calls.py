@@ -132,7 +132,7 @@ def test_the_region_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody knows the region, one sentence says so."""
     monkeypatch.delenv("AWS_REGION", raising=False)
-    monkeypatch.setattr("karpenter.cloud.aws.sdk._region_of_this_machine", lambda: None)
+    monkeypatch.setattr("karpenter.cloud.aws.sdk._region_of_this_instance", lambda: None)
 
     with pytest.raises(NoRegion, match="hint: set AWS_REGION"):
         find_region(Session(None))  # type: ignore[arg-type]  # as above

@@ -1,15 +1,17 @@
 """
-What AWS says when it does not do what it was asked, as one sentence each.
+The errors of AWS, with one sentence each.
 
     CloudError
-    |-- Throttled           too many calls
+    |-- Throttled               too many calls
     `-- CloudUnreachable
-        |-- Refused         AWS answered with an error: ``code`` says which
-        |   |-- NotAllowed  a permission is missing: ``action`` says which
-        |   `-- Missing     what was asked about does not exist
-        `-- NoAnswer        AWS did not answer, or not in time: the call may have been carried out
+        |-- AwsApiError         AWS answered with an error: ``code`` says which
+        |   |-- AccessDenied    a permission is missing: ``action`` says which
+        |   `-- ResourceNotFound
+        `-- NoResponse          AWS did not answer, or not in time: the call may have been carried out
 
-Nothing else leaves :mod:`.calls`. Whoever launches turns these into errors of launches.
+Nothing else leaves :mod:`.sdk`. :mod:`.instance.launch_errors` turns them into errors of launches.
+
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ MISSING_CODES: Final = frozenset(
         "ResourceNotFoundException",
     }
 )
-"""Codes that say that something does not exist."""
+"""Codes that mean that a resource does not exist."""
 
 DENIED_CODES: Final = frozenset(
     {
@@ -85,10 +87,10 @@ class AwsApiError(CloudUnreachable):
     """AWS answered with an error."""
 
     def __init__(self, *, action: str, code: str, message: str, status: int = 400) -> None:
-        said = _one_line(message)
-        super().__init__(f"AWS refused {action}: {code}: {said}" if said else f"AWS refused {action}: {code}")
+        text = _one_line(message)
+        super().__init__(f"AWS refused {action}: {code}: {text}" if text else f"AWS refused {action}: {code}")
         self.action = action
-        """The action, as policies spell it, such as ``ec2:CreateFleet``."""
+        """The action, as IAM policies spell it, such as ``ec2:CreateFleet``."""
 
         self.code = code
         self.message = message
@@ -96,12 +98,12 @@ class AwsApiError(CloudUnreachable):
 
     @property
     def is_server_error(self) -> bool:
-        """Whether AWS says that something is wrong with AWS: the call may have been carried out."""
+        """Whether it is a server error (5xx): the call may have been carried out."""
         return self.status >= _SERVER_FAULT
 
 
 class AccessDenied(AwsApiError):
-    """The identity that we act as lacks a permission."""
+    """The identity of the controller lacks a permission."""
 
     def __init__(self, *, action: str, code: str, message: str, status: int = 403) -> None:
         super().__init__(action=action, code=code, message=message, status=status)
@@ -112,7 +114,7 @@ class AccessDenied(AwsApiError):
 
 
 class NoCredentials(AccessDenied):
-    """There is nothing to identify ourselves with."""
+    """No credentials were found."""
 
     def __init__(self, *, action: str, because: object) -> None:
         super().__init__(action=action, code="NoCredentials", message=str(because))
@@ -121,11 +123,11 @@ class NoCredentials(AccessDenied):
 
 
 class ResourceNotFound(AwsApiError):
-    """What was asked about does not exist."""
+    """A resource that the call names does not exist."""
 
 
 class NoResponse(CloudUnreachable):
-    """AWS did not answer, or the answer was lost."""
+    """AWS did not answer, or the response was lost."""
 
     def __init__(self, *, action: str, because: object) -> None:
         super().__init__(f"AWS did not answer {action}: {_one_line(because)}")
@@ -133,9 +135,9 @@ class NoResponse(CloudUnreachable):
 
 
 def error_from_response(action: str, response: Mapping[str, Any]) -> CloudError:
-    """Return what an error answer of AWS amounts to."""
-    told = response.get("Error", {})
-    code, message = str(told.get("Code", "Unknown")), str(told.get("Message", ""))
+    """Return the error for an error response of AWS."""
+    error = response.get("Error", {})
+    code, message = str(error.get("Code", "Unknown")), str(error.get("Message", ""))
     status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
     if code in THROTTLED_CODES:
         return Throttled(retry_after=2.0)
@@ -148,7 +150,7 @@ def error_from_response(action: str, response: Mapping[str, Any]) -> CloudError:
 
 
 def explain_denial(message: str) -> str:
-    """Return in a few words why AWS denies something, as far as its message tells."""
+    """Return why AWS denies a call, as far as its message says."""
     lowered = message.lower()
     if "permissions boundary" in lowered:
         return "a permissions boundary denies it"

@@ -1,4 +1,6 @@
-"""Tags of everything that is made for a class."""
+"""
+Tags of everything that is created for a node class.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def wrong_tags(tags: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the tags of a class that are not its to set."""
+    """Return the tags of a node class that only Karpenter may set."""
     return tuple(
         key
         for key in sorted(tags)
@@ -26,10 +28,10 @@ def wrong_tags(tags: Mapping[str, str]) -> tuple[str, ...]:
 
 def tags_of(node_class: EC2NodeClass, *, cluster: str, pool: str) -> dict[str, str]:
     """
-    Return the tags of machines, and of everything that comes with them.
+    Return the tags of instances, their volumes and network interfaces, fleets and launch templates.
 
     Raises:
-        NodeClassNotReady: the class sets tags that are ours.
+        NodeClassNotReady: the node class sets tags that only Karpenter may set.
     """
     wrong = wrong_tags(node_class.spec.tags)
     if wrong:
@@ -45,5 +47,5 @@ def tags_of(node_class: EC2NodeClass, *, cluster: str, pool: str) -> dict[str, s
 
 
 def specification(resource: str, tags: Mapping[str, str]) -> dict[str, Any]:
-    """Return tags as a request of EC2 holds them."""
+    """Return tags as a TagSpecification of EC2."""
     return {"ResourceType": resource, "Tags": [{"Key": key, "Value": tags[key]} for key in sorted(tags)]}

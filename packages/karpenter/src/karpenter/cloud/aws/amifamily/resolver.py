@@ -115,13 +115,13 @@ class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
     ) -> LaunchTemplate:
         spec, status = self.node_class.spec, self.node_class.status
         group = self.traits.group
-        told = self._bootstrap(claim, options.capacity_type, kubelet, image_name=image[1])
+        bootstrap = self._bootstrap(claim, options.capacity_type, kubelet, image_name=image[1])
         return LaunchTemplate(
             cluster=self.joining.name,
             node_class=self.node_class.name,
             region=self.traits.region,
             image=image[0],
-            user_data=encode(render_user_data(self.traits.family, told)),
+            user_data=encode(render_user_data(self.traits.family, bootstrap)),
             profile=status.instance_profile,
             capacity_type=options.capacity_type,
             tenancy=options.tenancy,
