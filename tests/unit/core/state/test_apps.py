@@ -12,6 +12,7 @@ from karpenter.api.storage import PersistentVolumeClaim
 from karpenter.api.wire import InvalidObject, convert
 from karpenter.api.workloads import CronJob, DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
 from karpenter.core.state.apps import MAX_PODS, expand_workloads, with_priority
+from karpenter_local.testing.builders import manifest_pod
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
@@ -44,11 +45,6 @@ def owned(kind: str, name: str, *, namespace: str = "shop", controller: bool = T
     """Return the metadata of an object that another owns."""
     owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "1", "controller": controller}
     return {"namespace": namespace, "ownerReferences": [owner]}
-
-
-def pod(name: str, **meta: object) -> Pod:
-    """Return a pod."""
-    return convert({"metadata": {"name": name, "namespace": "shop", **meta}}, Pod)
 
 
 def made(*objects: Resource) -> list[str]:
@@ -95,7 +91,7 @@ def schedule(name: str = "web", *, suspend: bool = False, **job: object) -> Reso
         ),
         pytest.param(schedule(parallelism=2), 2, id="a CronJob has the pods of one run"),
         pytest.param(schedule(suspend=True), 0, id="a suspended CronJob starts nothing"),
-        pytest.param(pod("web"), 0, id="a pod is a pod"),
+        pytest.param(manifest_pod("web", namespace="shop"), 0, id="a pod is a pod"),
     ],
 )
 def test_counts(found: Resource, count: int) -> None:
@@ -107,14 +103,26 @@ def test_counts(found: Resource, count: int) -> None:
     "objects",
     [
         pytest.param(
-            [workload(Deployment, replicas=3), pod("web-a-1", **owned("ReplicaSet", "web-a"))],
+            [
+                workload(Deployment, replicas=3),
+                manifest_pod("web-a-1", namespace="shop", meta=owned("ReplicaSet", "web-a")),
+            ],
             id="a Deployment, through its ReplicaSet",
         ),
         pytest.param(
-            [workload(ReplicaSet, replicas=3), pod("x", **owned("ReplicaSet", "web"))], id="a ReplicaSet"
+            [
+                workload(ReplicaSet, replicas=3),
+                manifest_pod("x", namespace="shop", meta=owned("ReplicaSet", "web")),
+            ],
+            id="a ReplicaSet",
         ),
-        pytest.param([workload(Job), pod("x", **owned("Job", "web"))], id="a Job"),
-        pytest.param([schedule(), pod("x", **owned("Job", "web-123"))], id="a CronJob, through its Job"),
+        pytest.param(
+            [workload(Job), manifest_pod("x", namespace="shop", meta=owned("Job", "web"))], id="a Job"
+        ),
+        pytest.param(
+            [schedule(), manifest_pod("x", namespace="shop", meta=owned("Job", "web-123"))],
+            id="a CronJob, through its Job",
+        ),
     ],
 )
 def test_a_workload_with_pods_speaks_for_itself(objects: list[Resource]) -> None:
@@ -125,10 +133,15 @@ def test_a_workload_with_pods_speaks_for_itself(objects: list[Resource]) -> None
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(pod("x", **owned("ReplicaSet", "shop-a")), id="of another workload"),
-        pytest.param(pod("x", **owned("ReplicaSet", "web-a", namespace="other")), id="of another namespace"),
-        pytest.param(pod("x", **owned("Job", "web-a")), id="of another kind"),
-        pytest.param(pod("web-0"), id="of nobody"),
+        pytest.param(
+            manifest_pod("x", namespace="shop", meta=owned("ReplicaSet", "shop-a")), id="of another workload"
+        ),
+        pytest.param(
+            manifest_pod("x", namespace="shop", meta=owned("ReplicaSet", "web-a", namespace="other")),
+            id="of another namespace",
+        ),
+        pytest.param(manifest_pod("x", namespace="shop", meta=owned("Job", "web-a")), id="of another kind"),
+        pytest.param(manifest_pod("web-0", namespace="shop"), id="without an owner"),
     ],
 )
 def test_pods_of_others_do_not_count(other: Pod) -> None:
@@ -209,7 +222,9 @@ def test_stateful_pods_claim_their_volumes() -> None:
 
 def test_claims_are_made_as_the_template_says() -> None:
     """A claim that is made has the namespace of its StatefulSet and the spec of its template."""
-    found = next(each for each in expand_workloads([workload(StatefulSet, **CLAIMED)]) if each.name == "data-web-0")
+    found = next(
+        each for each in expand_workloads([workload(StatefulSet, **CLAIMED)]) if each.name == "data-web-0"
+    )
     assert isinstance(found, PersistentVolumeClaim)
 
     assert (found.namespace, found.spec.storage_class_name) == ("shop", "fast")

@@ -12,7 +12,7 @@ from karpenter.api.cluster import Event as ClusterEvent
 from karpenter.api.cluster import Namespace
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.wire import convert
-from karpenter.core.state.cluster import ClusterView, ObjectDeleted, NodeClass, ObjectUpdated, ClusterState
+from karpenter.core.state.cluster import ClusterState, ClusterView, NodeClass, ObjectDeleted, ObjectUpdated
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.lifecycle.objects import ID, NOW, claim, complete, launched, node, pod, pool
 
@@ -130,16 +130,16 @@ def test_decisions_wait_for_machines(found: NodeClaim, complete_state: bool, syn
 def test_marked_claims_leave() -> None:
     """A mark counts as leaving until it is taken back, or the claim is gone."""
     made = store(node(), complete())
-    made.mark(["claim-1"])
-    assert state_nodes(made.view())[0].is_leaving
+    made.mark_for_deletion(["claim-1"])
+    assert state_nodes(made.view())[0].is_deleting
     assert made.marked == {"claim-1"}
 
-    made.unmark(["claim-1", "other"])
-    assert not state_nodes(made.view())[0].is_leaving
-    stamp = made.stamp
-    made.unmark(["claim-1"])
-    assert made.stamp == stamp
-    made.mark(["claim-1", "unknown"])
+    made.unmark_for_deletion(["claim-1", "other"])
+    assert not state_nodes(made.view())[0].is_deleting
+    stamp = made.consolidation_state
+    made.unmark_for_deletion(["claim-1"])
+    assert made.consolidation_state == stamp
+    made.mark_for_deletion(["claim-1", "unknown"])
     made.apply(ObjectDeleted(complete()))
     assert made.marked == {"unknown"}
 
@@ -161,7 +161,9 @@ def test_a_promise_holds_until_its_time() -> None:
     "event",
     [
         pytest.param(ObjectUpdated(pod()), id="it is bound"),
-        pytest.param(ObjectUpdated(pod(spec={"nodeName": ""}, status={"phase": "Succeeded"})), id="it has ended"),
+        pytest.param(
+            ObjectUpdated(pod(spec={"nodeName": ""}, status={"phase": "Succeeded"})), id="it has ended"
+        ),
         pytest.param(ObjectDeleted(pod()), id="it is gone"),
     ],
 )
@@ -180,29 +182,44 @@ def test_the_first_sight_of_a_waiting_pod_is_remembered(event: ObjectUpdated | O
     ("before", "event", "rises"),
     [
         pytest.param((), ObjectUpdated(node()), True, id="a node comes"),
-        pytest.param((node(),), ObjectUpdated(node(status={"images": []})), False, id="a node's status changes"),
+        pytest.param(
+            (node(),), ObjectUpdated(node(status={"images": []})), False, id="a node's status changes"
+        ),
         pytest.param((node(),), ObjectUpdated(node(ready=False)), True, id="a node is not ready"),
         pytest.param((node(),), ObjectDeleted(node()), True, id="a node goes"),
-        pytest.param((node(),), ObjectUpdated(node(spec={"unschedulable": True})), True, id="a node is cordoned"),
         pytest.param(
-            (node(meta={"annotations": KEEP}),), ObjectUpdated(node()), True, id="a node may be disrupted again"
+            (node(),), ObjectUpdated(node(spec={"unschedulable": True})), True, id="a node is cordoned"
+        ),
+        pytest.param(
+            (node(meta={"annotations": KEEP}),),
+            ObjectUpdated(node()),
+            True,
+            id="a node may be disrupted again",
         ),
         pytest.param((), ObjectUpdated(pod()), True, id="a pod is bound"),
-        pytest.param((pod(),), ObjectUpdated(pod(meta={"labels": {"a": "b"}})), False, id="a bound pod changes"),
+        pytest.param(
+            (pod(),), ObjectUpdated(pod(meta={"labels": {"a": "b"}})), False, id="a bound pod changes"
+        ),
         pytest.param((pod(),), ObjectUpdated(pod(status={"phase": "Succeeded"})), True, id="a pod ends"),
-        pytest.param((pod(meta={"annotations": KEEP}),), ObjectUpdated(pod()), True, id="a pod may be disrupted again"),
+        pytest.param(
+            (pod(meta={"annotations": KEEP}),), ObjectUpdated(pod()), True, id="a pod may be disrupted again"
+        ),
         pytest.param((pod(),), ObjectDeleted(pod()), True, id="a pod goes"),
         pytest.param((), ObjectUpdated(launched()), True, id="a claim comes"),
         pytest.param((launched(),), ObjectUpdated(launched()), False, id="a claim stays what it was"),
         pytest.param((launched(),), ObjectUpdated(complete()), True, id="a claim is complete"),
         pytest.param((launched(),), ObjectDeleted(launched()), True, id="a claim goes"),
         pytest.param((pool(),), ObjectUpdated(pool(meta={"generation": 2})), True, id="a pool changes"),
-        pytest.param((pool(),), ObjectUpdated(pool(ValidationSucceeded="True")), False, id="a pool's status changes"),
+        pytest.param(
+            (pool(),), ObjectUpdated(pool(ValidationSucceeded="True")), False, id="a pool's status changes"
+        ),
         pytest.param((pool(),), ObjectUpdated(pool(Ready="True")), True, id="a pool is ready"),
         pytest.param((), ObjectUpdated(overlay(1)), True, id="an overlay comes"),
         pytest.param((overlay(1),), ObjectUpdated(overlay(1)), False, id="an overlay stays what it was"),
         pytest.param((overlay(1),), ObjectUpdated(overlay(2)), True, id="an overlay changes"),
-        pytest.param((), ObjectUpdated(convert({"metadata": {"name": "n"}}, Namespace)), False, id="a namespace comes"),
+        pytest.param(
+            (), ObjectUpdated(convert({"metadata": {"name": "n"}}, Namespace)), False, id="a namespace comes"
+        ),
     ],
 )
 def test_the_stamp_rises_with_what_consolidation_depends_on(
@@ -210,10 +227,10 @@ def test_the_stamp_rises_with_what_consolidation_depends_on(
 ) -> None:
     """A consolidation is worth another look only after some changes."""
     made = store(*before)
-    stamp = made.stamp
+    stamp = made.consolidation_state
     made.apply(event)
 
-    assert (made.stamp > stamp) == rises
+    assert (made.consolidation_state > stamp) == rises
 
 
 def test_a_finished_pod_takes_no_room() -> None:
@@ -274,7 +291,7 @@ def test_piece_by_piece_is_the_same_as_at_once(seed: int) -> None:
         )
         made.apply(ObjectDeleted(item) if chance.random() < 1 / 3 else ObjectUpdated(item))
         if chance.random() < 0.2:
-            made.mark([f"claim-{number}"])
+            made.mark_for_deletion([f"claim-{number}"])
         view = made.view()
         assert [_plain(each) for each in state_nodes(view)] == [
             _plain(each) for each in state_nodes(fresh(view))

@@ -11,19 +11,19 @@ from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
 from karpenter.core.state.pod import (
-    is_evictable,
+    do_not_disrupt_reason,
+    has_do_not_disrupt,
+    has_dra_requirements,
     is_active,
+    is_evictable,
     is_owned_by_daemonset,
+    is_owned_by_node,
+    is_ready,
+    is_reschedulable,
     is_terminal,
     is_terminating,
-    is_owned_by_node,
-    has_do_not_disrupt,
-    is_ready,
-    do_not_disrupt_reason,
-    is_reschedulable,
-    tolerates_disrupted_taint,
-    has_dra_requirements,
     is_unscheduled,
+    tolerates_disrupted_taint,
 )
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

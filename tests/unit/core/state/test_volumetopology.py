@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api import labels
-from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from karpenter.api.wire import convert
 from karpenter.core.model.requirement import requirement
@@ -15,20 +14,21 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.volumetopology import volume_requirements
 from karpenter.core.state.volumeusage import VolumeProblem
+from karpenter_local.testing.builders import manifest_pod
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
+    from karpenter.api.pod import Pod
 
 BOUND = {labels.BIND_COMPLETED: "yes"}
 GONE: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
-def pod(*claims: str, **volumes: object) -> Pod:
+def db_pod(*claims: str, **volumes: object) -> Pod:
     """Return a pod that mounts claims by name, and other volumes as written."""
     mounted = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
     others = [{"name": name, **source} for name, source in volumes.items() if isinstance(source, dict)]
-    plain = {"metadata": {"name": "db", "namespace": "shop"}, "spec": {"volumes": mounted + others}}
-    return convert(plain, Pod)
+    return manifest_pod("db", namespace="shop", volumes=mounted + others)
 
 
 def claim(
@@ -95,55 +95,58 @@ EPHEMERAL = {"ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": 
 @pytest.mark.parametrize(
     ("found", "objects", "expected"),
     [
-        pytest.param(pod(), [], (), id="no volumes: anywhere"),
-        pytest.param(pod(tmp={}), [], (), id="a volume without a claim: anywhere"),
+        pytest.param(db_pod(), [], (), id="no volumes: anywhere"),
+        pytest.param(db_pod(tmp={}), [], (), id="a volume without a claim: anywhere"),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(volume="v"), volume("v", zones("a"))],
             (within("a"),),
             id="a bound claim is where its volume is",
         ),
         pytest.param(
-            pod("data"), [claim(volume="v"), volume("v")], (), id="a volume that says nothing is everywhere"
+            db_pod("data"),
+            [claim(volume="v"), volume("v")],
+            (),
+            id="a volume that says nothing is everywhere",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(volume="v"), volume("v", source={"nodeAffinity": {}})],
             (),
             id="a volume that requires nothing is everywhere",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(volume="v"), volume("v", zones("a"), zones("b"))],
             (within("a"), within("b")),
             id="each term of a volume is an alternative",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(volume="v", cls="fast"), storage("fast", zones("b")), volume("v", zones("a"))],
             (within("a"),),
             id="a bound claim does not ask its class",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(volume="v", cls=None), volume("v", zones("a"))],
             (within("a"),),
             id="a bound claim needs no class",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(volume="v", phase="Bound", annotations={}), volume("v", zones("a"))],
             (within("a"),),
             id="a claim that says it is bound is believed",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(volume="v"), volume("v", {labels.HOSTNAME: ["n"]}, source={"local": {"path": "/x"}})],
             (),
             id="a local volume is forgotten with its node",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [
                 claim(volume="v"),
                 volume("v", {labels.HOSTNAME: ["n"], **zones("a")}, source={"hostPath": {"path": "/x"}}),
@@ -152,7 +155,7 @@ EPHEMERAL = {"ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": 
             id="a local volume stays in its zone",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [
                 claim(volume="v"),
                 volume("v", {labels.HOSTNAME: ["n"]}, zones("a"), source={"local": {"path": "/x"}}),
@@ -161,38 +164,40 @@ EPHEMERAL = {"ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": 
             id="one alternative that is anywhere is anywhere",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(volume="v"), volume("v", {labels.HOSTNAME: ["n"]})],
             (Requirements.of([requirement(labels.HOSTNAME, "In", ["n"])]),),
             id="other volumes keep their host",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(), storage("fast", zones("a", "b"))],
             (within("a", "b"),),
             id="an unbound claim goes where its class allows",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(), storage("fast", zones("a"), zones("b"))],
             (within("a"), within("b")),
             id="each topology of a class is an alternative",
         ),
-        pytest.param(pod("data"), [claim(), storage()], (), id="a class that says nothing allows everywhere"),
         pytest.param(
-            pod("data"),
+            db_pod("data"), [claim(), storage()], (), id="a class that says nothing allows everywhere"
+        ),
+        pytest.param(
+            db_pod("data"),
             [claim(), storage("fast", {}, zones("a"))],
             (),
             id="a topology without labels allows everywhere",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(cls=None), storage("slow"), storage("main", zones("a"), default=True)],
             (within("a"),),
             id="a claim without a class gets the default one",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [
                 claim(cls=None),
                 storage("new", zones("b"), default=True, created="2026-01-02T00:00:00Z"),
@@ -202,19 +207,19 @@ EPHEMERAL = {"ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": 
             id="of two default classes the newer counts",
         ),
         pytest.param(
-            pod(tmp=EPHEMERAL),
+            db_pod(tmp=EPHEMERAL),
             [storage("fast", zones("a"))],
             (within("a"),),
             id="a claim made for the pod alone",
         ),
         pytest.param(
-            pod(tmp=EPHEMERAL),
+            db_pod(tmp=EPHEMERAL),
             [claim("db-tmp", volume="v"), volume("v", zones("b"))],
             (within("b"),),
             id="a claim that was made for the pod already",
         ),
         pytest.param(
-            pod("one", "two"),
+            db_pod("one", "two"),
             [
                 claim("one", volume="v"),
                 volume("v", zones("a", "b")),
@@ -225,7 +230,7 @@ EPHEMERAL = {"ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": 
             id="two volumes must be reached at once",
         ),
         pytest.param(
-            pod("one", "two"),
+            db_pod("one", "two"),
             [
                 claim("one", volume="v"),
                 volume("v", zones("a"), zones("b")),
@@ -236,7 +241,7 @@ EPHEMERAL = {"ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": 
             id="alternatives that do not go together are dropped",
         ),
         pytest.param(
-            pod("one", "two"),
+            db_pod("one", "two"),
             [claim("one", volume="v"), volume("v"), claim("two", volume="w"), volume("w", zones("a"))],
             (within("a"),),
             id="a volume that is everywhere leaves the other as it is",
@@ -254,7 +259,7 @@ def test_many_volumes_in_many_zones() -> None:
     objects = [claim(name) for name in names]
 
     found = volume_requirements(
-        pod(*names), view_of([*objects, storage("fast", zones("a"), zones("b"), zones("c"))])
+        db_pod(*names), view_of([*objects, storage("fast", zones("a"), zones("b"), zones("c"))])
     )
 
     assert found == (within("a"), within("b"), within("c"))
@@ -349,7 +354,7 @@ def test_many_volumes_in_many_zones() -> None:
 def test_volumes_that_keep_a_pod_from_running(objects: list[Resource], sentence: str) -> None:
     """A pod that would wait in vain is told so in one sentence."""
     with pytest.raises(VolumeProblem) as caught:
-        volume_requirements(pod("data"), view_of(objects))
+        volume_requirements(db_pod("data"), view_of(objects))
 
     assert str(caught.value) == sentence
 
@@ -357,7 +362,7 @@ def test_volumes_that_keep_a_pod_from_running(objects: list[Resource], sentence:
 def test_an_ephemeral_volume_without_a_template_has_no_claim() -> None:
     """Nothing says what volume to make."""
     with pytest.raises(VolumeProblem, match=r"^PersistentVolumeClaim shop/db-tmp does not exist$"):
-        volume_requirements(pod(tmp={"ephemeral": {}}), view_of([]))
+        volume_requirements(db_pod(tmp={"ephemeral": {}}), view_of([]))
 
 
 def test_volumes_in_different_places() -> None:
@@ -370,6 +375,6 @@ def test_volumes_in_different_places() -> None:
     ]
 
     with pytest.raises(VolumeProblem) as caught:
-        volume_requirements(pod("one", "two"), view_of(objects))
+        volume_requirements(db_pod("one", "two"), view_of(objects))
 
     assert str(caught.value) == "no node that reaches PersistentVolumeClaim shop/two reaches the others too"

@@ -8,7 +8,7 @@ import pytest
 
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.volumeusage import volumes_by_driver
-from tests.unit.core.state.test_volumetopology import EPHEMERAL, claim, pod, storage, volume
+from tests.unit.core.state.test_volumetopology import EPHEMERAL, claim, db_pod, storage, volume
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
@@ -18,55 +18,55 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("found", "objects", "expected"),
     [
-        pytest.param(pod(tmp={}), [], {}, id="a volume without a claim"),
+        pytest.param(db_pod(tmp={}), [], {}, id="a volume without a claim"),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(volume="v"), volume("v", source={"csi": {"driver": "csi.example.com"}})],
             {"csi.example.com": frozenset({"shop/data"})},
             id="the driver of a bound volume",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(volume="v"), volume("v", source={"awsElasticBlockStore": {"volumeID": "vol-1"}})],
             {"ebs.csi.aws.com": frozenset({"shop/data"})},
             id="an EBS volume from before CSI",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(volume="v"), volume("v", source={"local": {"path": "/x"}})],
             {},
             id="other volumes from before CSI are not counted",
         ),
-        pytest.param(pod("data"), [claim(volume="v")], {}, id="a volume that is not there is not counted"),
+        pytest.param(db_pod("data"), [claim(volume="v")], {}, id="a volume that is not there is not counted"),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(), storage()],
             {"csi.example.com": frozenset({"shop/data"})},
             id="the driver of the class of an unbound claim",
         ),
         pytest.param(
-            pod("data"),
+            db_pod("data"),
             [claim(cls=None), storage(default=True)],
             {"csi.example.com": frozenset({"shop/data"})},
             id="the driver of the default class",
         ),
-        pytest.param(pod("data"), [claim(cls="slow")], {}, id="a class that is not there is not counted"),
-        pytest.param(pod("data"), [claim(cls="")], {}, id="no class is not counted"),
-        pytest.param(pod("data"), [], {}, id="a claim that is not there is not counted"),
+        pytest.param(db_pod("data"), [claim(cls="slow")], {}, id="a class that is not there is not counted"),
+        pytest.param(db_pod("data"), [claim(cls="")], {}, id="no class is not counted"),
+        pytest.param(db_pod("data"), [], {}, id="a claim that is not there is not counted"),
         pytest.param(
-            pod(tmp=EPHEMERAL),
+            db_pod(tmp=EPHEMERAL),
             [storage()],
             {"csi.example.com": frozenset({"shop/db-tmp"})},
             id="a claim made for the pod alone",
         ),
         pytest.param(
-            pod("one", "two"),
+            db_pod("one", "two"),
             [claim("one"), claim("two"), storage()],
             {"csi.example.com": frozenset({"shop/one", "shop/two"})},
             id="two claims of one driver",
         ),
         pytest.param(
-            pod("one", "one"),
+            db_pod("one", "one"),
             [claim("one"), storage()],
             {"csi.example.com": frozenset({"shop/one"})},
             id="one claim mounted twice",
@@ -93,6 +93,6 @@ def test_volumes_by_driver(found: Pod, objects: list[Resource], expected: dict[s
 )
 def test_drivers_from_before_csi(provisioner: str, driver: str) -> None:
     """A provisioner from before CSI is known by the driver that took over from it."""
-    assert list(volumes_by_driver(pod("data"), view_of([claim(), storage(provisioner=provisioner)]))) == [
+    assert list(volumes_by_driver(db_pod("data"), view_of([claim(), storage(provisioner=provisioner)]))) == [
         driver
     ]

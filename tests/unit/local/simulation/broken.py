@@ -11,18 +11,19 @@ from karpenter.api.meta import Resource
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
-from karpenter.api.pod import Pod
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.kwok.cloud import KwokInstance
 from karpenter.kube.rest import target_of
 from karpenter.kube.transport import Request, Response
 from karpenter_local.simulation.cluster import CLUSTER, SimulatedCluster
 from karpenter_local.simulation.invariants.invariant import ViolationLog
+from karpenter_local.testing.builders import manifest_pod
 from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from karpenter.api.pod import Pod
     from karpenter_local.simulation.invariants.invariant import Invariant
 
 R = TypeVar("R", bound=Resource)
@@ -129,18 +130,13 @@ def pod(
     """Let there be a pod of the workload called app, ready if it runs."""
     notes = {"karpenter.sh/do-not-disrupt": "true"} if kept else {}
     ready = [{"type": "Ready", "status": "True"}] if phase == "Running" else []
-    container = {"name": "app", "resources": {"requests": {"cpu": "2"}}}
-    made = _read(
-        Pod,
-        {
-            "metadata": {
-                **_meta(name, labels={"app": "app"}, leaving=leaving),
-                "namespace": "default",
-                "annotations": notes,
-            },
-            "spec": {"nodeName": on, "containers": [container], "nodeSelector": selector or {}},
-            "status": {"phase": phase, "conditions": ready},
-        },
+    made = manifest_pod(
+        name,
+        node=on,
+        cpu="2",
+        meta={**_meta(name, labels={"app": "app"}, leaving=leaving), "annotations": notes},
+        status={"phase": phase, "conditions": ready},
+        nodeSelector=selector or {},
     )
     cluster.mirror.pods[f"default/{name}"] = made
     return made

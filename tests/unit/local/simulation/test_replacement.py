@@ -35,7 +35,7 @@ def command(
         claims=(old,),
         started=datetime(2025, 1, 1, tzinfo=UTC),
     )
-    operator = SimpleNamespace(commands=SimpleNamespace(under_way=[begun]))
+    operator = SimpleNamespace(disruption_queue=SimpleNamespace(in_progress=[begun]))
     cluster.replicas[:] = [cast("Replica", SimpleNamespace(operator=operator))]
     invariant.on_call(*asked("DELETE", f"/apis/karpenter.sh/v1/nodeclaims/{old}"))
     cluster.replicas.clear()
