@@ -102,6 +102,7 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         negative amount means that the overhead alone is more than the machine has.
         """
         left = subtract(self.capacity, self.overhead)
+        # Huge pages are reserved out of memory: https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/
         for name, pages in self.capacity.items():
             if name.startswith(HUGEPAGES_PREFIX) and MEMORY in left:
                 left[MEMORY] = max(0, left[MEMORY] - pages)

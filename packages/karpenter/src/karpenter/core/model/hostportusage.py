@@ -37,6 +37,7 @@ class HostPort(msgspec.Struct, frozen=True, order=True):
         """Say whether two pods cannot have these ports on one node."""
         if self.port != other.port or self.protocol != other.protocol:
             return False
+        # An empty hostIP or 0.0.0.0 binds every address, as kube-scheduler's NodePorts plugin counts it.
         return self.address == other.address or ANY_ADDRESS in {self.address, other.address}
 
     def __str__(self) -> str:

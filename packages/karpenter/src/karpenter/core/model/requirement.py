@@ -57,6 +57,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
     @property
     def operator(self) -> str:
         """In, NotIn, Exists or DoesNotExist: the shape of the set, whatever its bounds."""
+        # Bounds are complements with gte and lte, so Gt and Lt are Exists in this view.
         if self.complement:
             return "NotIn" if self.values else "Exists"
         return "In" if self.values else "DoesNotExist"
@@ -179,6 +180,8 @@ def requirement(
     Raises:
         RequirementError: naming the key, what it says and what is allowed.
     """
+    # Deprecated label keys such as failure-domain.beta.kubernetes.io/zone mean their successors:
+    # https://kubernetes.io/docs/reference/labels-annotations-taints/
     key = sys.intern(NORMALIZED_LABELS.get(key, key))
     match operator:
         case "In":

@@ -171,6 +171,7 @@ class Requirements:
             if key not in large:
                 continue
             mine, theirs = self._by_key[key], other._by_key[key]
+            # NotIn and DoesNotExist hold on a node without the label, so two of them never conflict.
             if mine.tolerates_absence and theirs.tolerates_absence:
                 continue
             if not mine.intersects(theirs):

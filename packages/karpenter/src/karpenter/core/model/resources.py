@@ -159,6 +159,7 @@ def pod_requests(pod: Pod) -> dict[str, int]:
         limits = {name: amount for name, amount in parse_resources(level.limits).items() if name not in asked}
         asked |= {n: a for n, a in (limits | parse_resources(level.requests)).items() if _may_be_pod_level(n)}
     _add_to(asked, parse_resources(pod.spec.overhead))
+    # Nodes limit the number of pods (maxPods), so each pod requests one of it.
     asked[PODS] = 1
     return asked
 
@@ -247,6 +248,7 @@ def _parse_for(container: Container, wire: Mapping[str, object]) -> dict[str, in
 
 
 def _is_resize_infeasible(pod: Pod) -> bool:
+    # An infeasible resize will not happen, so only what the kubelet allocated counts.
     if pod.status.resize == _INFEASIBLE:  # clusters older than 1.33
         return True
     pending = [each.reason for each in pod.status.conditions if each.type == _RESIZE_PENDING]

@@ -119,6 +119,8 @@ class ClaimInstanceTypeOptions:
         found = self._state.requirements.without(HOSTNAME)
         named = set(types)
         bits = table.keep_types(self.bits(), np.array([kind.name in named for kind in table.types], bool))
+        # The NodeClaim names its instance types and capacity types, so that the provider launches nothing
+        # else.
         narrow = [
             Requirement(INSTANCE_TYPE, frozenset(types)),
             Requirement(CAPACITY_TYPE, table.values(CAPACITY_TYPE, bits)),
@@ -307,6 +309,7 @@ def _labels(scheduler: Scheduler, state: ClaimState) -> dict[str, str]:
             sample = each.sample()
             if sample:
                 labels[each.key] = sample
+    # The kubelet sets the hostname label; a NodeClaim must not carry one.
     labels.pop(HOSTNAME, None)
     return labels
 
@@ -315,6 +318,7 @@ def _annotations(scheduler: Scheduler, claim: int, kind: str) -> dict[str, str]:
     pool = scheduler.claims.states[claim].template.pool
     price, capacity = pool.overlaid.get(kind, (False, False))
     found = dict(pool.annotations)
+    # Every NodeClaim has this annotation, true or false, as upstream's have.
     found[MIN_VALUES_RELAXED] = "true" if claim in scheduler.relaxed else "false"
     if price:
         found[PRICE_OVERLAY_APPLIED] = "true"

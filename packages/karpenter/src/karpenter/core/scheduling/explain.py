@@ -80,6 +80,7 @@ def _obstacles(scheduler: Scheduler, pod_data: PodData, template: Template) -> I
             "Contradiction",
             f"what the pod asks of label {pod_data.relaxation.impossible} contradicts itself",
         )
+    # The order of the checks is that of placing, so the first reason is the one that refuses the pod.
     taint = first_untolerated(pod_data.tolerations, template.pool.taints)
     if taint is not None:
         yield "TaintNotTolerated", f"the pod does not tolerate the taint {_taint(taint)}"

@@ -230,6 +230,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """What the new nodes cost per hour, and the lower bound for any plan."""
 
     hourly: float = 0.0
+    # No plan for the same pods costs less; 0 where no bound was worked out.
     lower_bound: float = 0.0
     method: str = ""
     """How the bound was proved."""

@@ -71,6 +71,8 @@ class PoolReadiness(msgspec.Struct, frozen=True):
 
 def pools_by_weight(view: ClusterView) -> tuple[PoolReadiness, ...]:
     """Return every NodePool in the order of trying, with what keeps it from launching nodes."""
+    # Weight decides, then the name; upstream orders NodePools the same way:
+    # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/utils/nodepool/nodepool.go
     ordered = sorted(view.pools.values(), key=lambda p: p.name, reverse=True)
     ordered.sort(key=lambda p: -(p.spec.weight or 0))
     return tuple(PoolReadiness(pool, _obstacle(pool, view)) for pool in ordered)
@@ -79,6 +81,7 @@ def pools_by_weight(view: ClusterView) -> tuple[PoolReadiness, ...]:
 def _obstacle(pool: NodePool, view: ClusterView) -> str:
     if pool.metadata.deletion_timestamp is not None:
         return "it is being deleted"
+    # Static NodePools keep a fixed number of nodes and ignore pods (https://karpenter.sh/docs/concepts/nodepools/).
     if pool.spec.replicas is not None:
         return "it is static: its nodes are not launched for pods"
     ready = find_status_condition(pool.status.conditions, "Ready")
@@ -115,6 +118,8 @@ def pool_usage(nodes: Iterable[StateNode]) -> dict[str, dict[str, int]]:
     """Return the capacity of the nodes of each NodePool together; deleting nodes no longer count."""
     found: dict[str, dict[str, int]] = {}
     for node in nodes:
+        # A deleting node is replaced by what is launched now, so its capacity no longer counts against the
+        # limits.
         if node.pool and not node.is_deleting:
             found[node.pool] = add(found.get(node.pool, {}), node.capacity)
     return found

@@ -85,6 +85,8 @@ def expected_daemons(pods: Iterable[Pod], *, ignore_device_claims: bool) -> Expe
 def remaining_daemon_resources(node: StateNode, expected: Sequence[DaemonPod]) -> Mapping[str, int]:
     """Return what daemons will request on an existing node beyond what those on it request already."""
     labels = Requirements.from_labels(node.labels)
+    # Pods of a DaemonSet that run already are part of the node's requests; only the difference is still to
+    # come.
     coming = merge(
         daemon.requests
         for daemon in expected

@@ -126,6 +126,7 @@ def adjusted_price(price: float, adjustment: str) -> float:
         return price
     if adjustment[0] not in "+-":
         return float(adjustment)
+    # priceAdjustment is signed: an amount or a percentage; a price never falls below zero.
     if adjustment.endswith("%"):
         return max(0.0, price * (1 + float(adjustment[:-1]) / 100))
     return max(0.0, price + float(adjustment))

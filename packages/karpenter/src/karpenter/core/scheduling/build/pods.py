@@ -214,6 +214,8 @@ def _preference_problems(spec: PodSpec) -> Iterator[str]:
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     for each in affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ():
         read_entries(each.preference.match_expressions)
+    # Upstream ignores pods that exclude karpenter.sh/nodepool: they ask for nodes that Karpenter does not
+    # manage.
     wanted = first.requirements[NODEPOOL]
     if not wanted.complement and not wanted.values and first.impossible != NODEPOOL:
         yield f"the pod asks for a node without {NODEPOOL}, so no NodePool may serve it"
@@ -279,6 +281,8 @@ def _constraints(pod: Pod, defaults: SpreadConstraints, view: ClusterView) -> Sp
 def _selector(pod: Pod, view: ClusterView) -> LabelSelector:
     labels: dict[str, str] = {}
     namespace = pod.metadata.namespace
+    # helper.DefaultSelector of kube-scheduler: services first, then the controller.
+    # https://github.com/kubernetes/kubernetes/blob/master/pkg/scheduler/framework/plugins/helper/spread.go
     for service in view.services.values():
         wanted = service.spec.selector
         if service.namespace == namespace and wanted and wanted.items() <= pod.metadata.labels.items():

@@ -113,6 +113,7 @@ def buffer_replicas(buffer: CapacityBuffer, template: PodTemplateSpec, workload:
     wanted = []
     if spec.replicas is not None:
         wanted.append(spec.replicas)
+    # A percentage of the workload rounds up and is at least one pod.
     if spec.percentage and workload:
         wanted.append(max(1, -(-workload * spec.percentage // 100)))
     ceilings = _ceilings(buffer, template)

@@ -68,8 +68,11 @@ def prior_allocations(
     for allocated in allocated_claims:
         for result in allocated.results if allocated.claim not in released_claims else ():
             device = DeviceId(result.driver, result.pool, result.device)
+            # adminAccess uses a device beside the claim that has it, so it consumes nothing.
             if result.admin_access:
                 continue
+            # A result with a share or with consumed capacity is one of several allocations of a shared
+            # device.
             if not result.consumed_capacity and result.share_id is None:
                 exclusive.add(device)
                 continue

@@ -101,6 +101,7 @@ def _claim(
         raise DeviceClaimError(f"claim {entry.name} of the pod names neither a ResourceClaim nor a template")
     if entry.name in made:
         name = made[entry.name]
+        # The status names the generated claim; an empty name means that none is needed.
         return _existing(f"{namespace}/{name}", entry.name, view, generated=True) if name else None
     key = f"{namespace}/{entry.resource_claim_template_name}"
     template = view.resource_claim_templates.get(key)
@@ -189,6 +190,7 @@ def _allocated_claims(view: ClusterView) -> Iterator[AllocatedClaim]:
 def _consumers(claim: ResourceClaim) -> tuple[Consumer, ...]:
     """Return the pods that a claim is reserved for; nothing when it is reserved for anything else too."""
     holders = claim.status.reserved_for
+    # status.reservedFor may name other objects than pods (a PodGroup, say), whose end is not known here.
     if any(each.api_group or each.resource != "pods" for each in holders):
         return ()
     return tuple(Consumer(f"{claim.metadata.namespace}/{each.name}", each.uid) for each in holders)

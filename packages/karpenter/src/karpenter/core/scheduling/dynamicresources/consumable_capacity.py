@@ -53,6 +53,7 @@ def _consumed(capacity: Capacity, asked: int | None) -> int | None:
 
 def _rounded(policy: RequestPolicy, asked: int) -> int | None:
     """Return the smallest valid amount that is enough, or None when there is none."""
+    # validValues and validRange exclude each other; validRange may have a step counted from its minimum.
     if policy.values:
         return next((value for value in policy.values if value >= asked), None)
     portion = max(asked, policy.least or 0)

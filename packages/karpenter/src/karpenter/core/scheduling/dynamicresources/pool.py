@@ -64,9 +64,12 @@ def published_pools(slices: Iterable[ResourceSliceSpec]) -> tuple[DevicePool, ..
     """Return the pools that are published, by name."""
     found = []
     for pool, members in sorted(_by_pool(slices).items()):
+        # Slices of an older generation are stale (ResourcePool.generation):
+        # https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
         newest = max(each.pool.generation for each in members)
         current = [each for each in members if each.pool.generation == newest]
         missing = ""
+        # A pool is complete when all resourceSliceCount slices of the generation exist.
         if len(current) != current[0].pool.resource_slice_count:
             missing = f"{len(current)} of {current[0].pool.resource_slice_count} slices are published"
         found.append(_pool(pool, current, missing))

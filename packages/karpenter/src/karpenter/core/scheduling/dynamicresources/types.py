@@ -155,6 +155,7 @@ def read_node_terms(name: str | None, selector: NodeSelector | None, everywhere:
     Raises:
         RequirementError: if the selector cannot be read.
     """
+    # A slice or device sets exactly one of nodeName, nodeSelector and allNodes.
     if name:
         return (Requirements.only(NODE_NAME, frozenset({name})),)
     if selector is not None:

@@ -54,6 +54,7 @@ def daemon_pod(pod: Pod) -> DaemonPod:
     terms = [Requirements.from_entries(t.match_expressions) for t in node_terms(pod.spec)]
     return DaemonPod(
         tuple(selector.intersect(term) for term in terms) or (selector,),
+        # PreferNoSchedule never keeps a daemon off a node: kube-scheduler has only this node to choose.
         (*pod.spec.tolerations, _TOLERATE_PREFER_NO_SCHEDULE),
         pod_requests(pod),
         host_ports(pod),
@@ -97,6 +98,8 @@ class Template:
 
     def _add_daemon(self, daemon: DaemonPod, well_known: AbstractSet[str]) -> None:
         """Add a daemon to the instance types on which it will run."""
+        # Startup taints do not count: they are gone before daemons have to run
+        # (https://karpenter.sh/docs/concepts/nodepools/).
         if not tolerates(daemon.tolerations, self.pool.taints):
             return
         known = self.pool.requirements.intersect(_READY)

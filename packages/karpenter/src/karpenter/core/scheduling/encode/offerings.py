@@ -209,6 +209,8 @@ def _bits_by_number(stated: NDArray[np.int64], count: int) -> list[Bits]:
 
 def satisfies(stated: Requirement | None, requirement: Requirement) -> bool:
     """Whether an offering with the value `stated` (None: the label is open) can satisfy `requirement`."""
+    # A label that neither the type nor the offering names is open: the node may get it from the NodePool
+    # template.
     if stated is None or (stated.tolerates_absence and requirement.tolerates_absence):
         return True
     return stated.intersects(requirement)

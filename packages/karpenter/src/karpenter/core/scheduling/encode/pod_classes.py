@@ -228,6 +228,8 @@ class _Order:
         return pod.metadata.creation_timestamp or _BEGINNING, pod.metadata.uid
 
     def between(self, group: PodClass) -> tuple[int, int, datetime, str, int]:
+        # First-fit decreasing: cpu, then memory, then age, as upstream sorts its queue:
+        # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/provisioning/scheduling/queue.go
         want = group.requests
         return (-want.get("cpu", 0), -want.get("memory", 0), *self.within(group.pods[0]), group.number)
 

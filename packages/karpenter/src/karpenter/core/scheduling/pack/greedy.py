@@ -43,6 +43,8 @@ def pack(scheduler: Scheduler, waiting: dict[int, int]) -> dict[int, int]:
 
     Returns what is left, per class number.
     """
+    # Upstream pops pods from a queue and pushes those that fail to its end until a whole round places none:
+    # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/provisioning/scheduling/queue.go
     queue = [each for each in scheduler.encoded.classes if waiting.get(each.number)]
     left = dict(waiting)
     while queue:
@@ -82,6 +84,8 @@ def place_class(scheduler: Scheduler, each: PodClass, count: int) -> int:
 
 def place_together(scheduler: Scheduler, pod_data: PodData, count: int) -> int:
     """Place pods for which a bin that refuses one refuses all; return how many are left."""
+    # The order is upstream's: existing nodes, then claims of this run, then a new claim:
+    # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/provisioning/scheduling/scheduler.go
     if scheduler.nodes.count:
         count = _onto_nodes(scheduler, pod_data, count)
     if count and scheduler.claims.count:

@@ -81,6 +81,7 @@ class PoolLimits:
     def opened(self, claim: int) -> None:
         """Record a new claim."""
         self._claims.append(claim)
+        # limits.nodes counts nodes whatever their size (https://karpenter.sh/docs/concepts/nodepools/).
         if self._nodes_left is not None:
             self._nodes_left -= 1
 

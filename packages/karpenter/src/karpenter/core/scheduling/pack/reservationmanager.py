@@ -79,6 +79,7 @@ class ReservationManager:
             for offering in template.table.reserved:
                 had = self.left.get(offering.reservation_id)
                 has = offering.reservation_capacity or 0
+                # One reservation may appear in several NodePools with different counts; the smallest is safe.
                 self.left[offering.reservation_id] = has if had is None else min(had, has)
 
     def held(self, claim: int) -> frozenset[str]:

@@ -153,6 +153,7 @@ class Scheduler:
 
     def fits_volumes(self, pod_data: PodData, node: int) -> bool:
         """Return whether a node can attach the volumes of a pod."""
+        # CSINode limits the volumes per driver: https://kubernetes.io/docs/concepts/storage/storage-limits/
         limits = self.problem.nodes[node].volume_limits
         held = self._volumes_on(node) if pod_data.pod_class.volumes.claims else {}
         return all(
@@ -328,6 +329,8 @@ class Scheduler:
             return NewClaim(state)
         bits = self.buyable(None, state, pod_data.pod_class.want)
         if not bits:
+            # In strict mode a pod waits for reserved capacity instead of falling back to on-demand in the
+            # same run.
             if template.reserves and self.reservations.strict:
                 fine = self.within_limits(None, state, pod_data.pod_class.want)
                 self.must_wait |= bool(fine) and self.reservations.obtainable(None, template, fine) is None
@@ -335,6 +338,8 @@ class Scheduler:
         found = distinct_values(template, bits)
         if not violates_min_values(found, template.min_values):
             return NewClaim(state, dict(template.min_values))
+        # minValuesPolicy BestEffort lowers minValues to what is left instead of refusing the pod:
+        # https://karpenter.sh/docs/reference/settings/
         if self.problem.options.min_values == "Strict":
             return None
         return NewClaim(

@@ -163,6 +163,9 @@ class Topology:
         return self._term_key(pod, term, TopologyType.INVERSE_ANTI_AFFINITY)
 
     def _namespaces(self, pod: Pod, term: PodAffinityTerm) -> frozenset[str] | None:
+        # No namespaceSelector means the listed namespaces, or that of the pod; an empty one means every
+        # namespace:
+        # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
         if term.namespace_selector is None:
             return frozenset(term.namespaces or (pod.metadata.namespace,))
         selector = parse_selector(term.namespace_selector)
@@ -284,6 +287,9 @@ def _with_keys(
     selector: LabelSelector | None, pod: Pod, same: Sequence[str], other: Sequence[str] = ()
 ) -> LabelSelector | None:
     """Return the selector narrowed to pods that share (or differ from) the pod's own label values."""
+    # matchLabelKeys and mismatchLabelKeys narrow a selector by the values of the pod itself; kube-apiserver
+    # merges
+    # them into the selector of stored pods, which manifests on disk have not been through.
     labels: Mapping[str, str] = pod.metadata.labels
     extra = [
         LabelSelectorRequirement(key=key, operator=operator, values=(labels[key],))

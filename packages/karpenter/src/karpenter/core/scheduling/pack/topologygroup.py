@@ -108,6 +108,9 @@ class TopologyGroup:
                 return self._level(mine, self_selecting=self_selecting)
             case TopologyType.POD_AFFINITY:
                 taken = {d: c for d, c in mine.items() if c}
+                # The first pod of a group that selects itself may start any domain, else it could never be
+                # placed:
+                # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
                 return None if not taken and self_selecting else taken
             case _:
                 return {d: 0 for d, c in mine.items() if not c}
@@ -127,6 +130,8 @@ class TopologyGroup:
         return tuple([min(count - least, closed) for count in counts])
 
     def _level(self, mine: dict[str, int], *, self_selecting: bool) -> dict[str, int]:
+        # With fewer domains than minDomains the global minimum counts as 0:
+        # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
         least = min(mine.values(), default=0) if len(mine) >= self.spec.min_domains else 0
         ceiling = self.spec.max_skew + least - self_selecting
         return {d: c for d, c in mine.items() if c <= ceiling}
@@ -237,6 +242,8 @@ class TopologyCounts:
 
     def _count(self, group: TopologyGroup, claim: int, state: ClaimState, count: int) -> None:
         domains = state.domains(group.key)
+        # Until the claim is launched its zone is unknown, so anti-affinity blocks every zone that it may
+        # still get.
         if group.kind in {TopologyType.POD_ANTI_AFFINITY, TopologyType.INVERSE_ANTI_AFFINITY}:
             for domain in domains or ():
                 group.add(domain, count)

@@ -291,6 +291,7 @@ def dual_values(market: Market, free: NDArray[np.float64] | None = None) -> Dual
 
     `free` is room that costs nothing, as one sum; pods may be served from it as well.
     """
+    # Both kinds of values prove a bound; the larger one counts.
     highs = _library()
     solved = best_values(market, highs) if highs is not None else None
     method = EQUAL_VALUES if solved is None else LINEAR_PROGRAM
@@ -345,6 +346,9 @@ def _worth(
     market: Market, unit: NDArray[np.float64], free: NDArray[np.float64] | None, method: str
 ) -> DualValues:
     """Return the bound that some values prove, scaled so that no machine is worth more than its price."""
+    # Scaling makes any values feasible for the dual: no machine is worth more than its price. So rounding
+    # errors of
+    # the linear program can weaken the bound but never make it wrong.
     unit = np.maximum(unit, 0.0)
     spent = (unit * market.room).sum(axis=1)
     scale = np.minimum(1.0, market.price / np.maximum(spent, 1e-300))

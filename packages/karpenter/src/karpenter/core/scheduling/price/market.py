@@ -94,6 +94,7 @@ def _undominated(
     room: NDArray[np.int64], price: NDArray[np.float64], usable: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
     """Return the positions of offerings that no other offering dominates, the first of equals."""
+    # In this order an offering can only be dominated by one before it.
     order = np.lexsort((*(-room.T), price))  # the cheapest first, the largest of equals first
     rooms, flags = room.T[:, order], packed(usable)[order]
     position = 0

@@ -88,6 +88,7 @@ class Packing(msgspec.Struct, frozen=True):
 def pack_by_price(market: Market, values: DualValues, *, rounds: int, seed: int) -> Packing:
     """Return machines for the whole demand, every item of which some machine must fit."""
     packer = _Packer(market, values)
+    # No fill rule wins on every demand, and covering is fast, so all are tried.
     tried = [packer.priced(packer.cover(market.count, values.pod, rule)) for rule in _FILL_RULES]
     found = min(tried, key=lambda each: each.cost)
     return packer.improve(found, rounds=rounds, rng=np.random.default_rng(seed))
@@ -259,6 +260,8 @@ class _Packer:
 
     def improve(self, found: Packing, *, rounds: int, rng: np.random.Generator) -> Packing:
         """Repack a few wasteful machines at a time, as long as that saves money."""
+        # Large neighbourhood search: a few machines are emptied and their pods covered again with perturbed
+        # values.
         worth = self._values.pod
         failures = 0
         for _ in range(rounds):

@@ -207,6 +207,7 @@ def cheaper(first: Scheduler) -> Scheduler:
         unplaced = _pack(candidate, template, parts)
         waiting.update(unplaced)
     rest = greedy.pack(candidate, dict(waiting)) if waiting else {}
+    # Only a plan that places every pod and is cheaper by more than rounding errors replaces the greedy one.
     if sum(rest.values()) == 0 and hourly(candidate) < lowest * (1 - _WORTH_IT):
         best = candidate
     return best
@@ -224,9 +225,12 @@ def _movable(scheduler: Scheduler) -> list[int]:
 
 def _is_movable(scheduler: Scheduler, claim: int, by_relaxation: list[PodData]) -> bool:
     state = scheduler.claims.states[claim]
+    # minValues and reservations depend on which pods share a claim, so such claims stay as they are.
     if state.template.min_values or state.template.reserves:
         return False
     for pod_data in by_relaxation:
+        # Host ports, volumes and devices tie pods to particular nodes; rearranging them could break a
+        # placement.
         if pod_data.pod_class.ports or pod_data.volumes or pod_data.pod_class.devices:
             return False
         for demand in pod_data.demands.hosts:
