@@ -52,7 +52,7 @@ async def test_a_broken_node_is_replaced(sandbox: Sandbox) -> None:
     await sandbox.deploy(replicas=3)
     await sandbox.until_running(3)
     (broken,) = await sandbox.nodes()
-    sandbox.cluster.fleet.make(broken.name, "unready")
+    sandbox.cluster.hollow_nodes.make(broken.name, "unready")
     await asyncio.sleep(9 * 60)
     assert broken.name in {node.name for node in await sandbox.nodes()}
 
@@ -74,7 +74,7 @@ async def test_nothing_is_replaced_when_most_are_broken(sandbox: Sandbox) -> Non
     nodes = await sandbox.nodes()
     assert len(nodes) >= 3
     for node in nodes[:2]:
-        sandbox.cluster.fleet.make(node.name, "unready")
+        sandbox.cluster.hollow_nodes.make(node.name, "unready")
     await sandbox.until(lambda: sandbox.events("NodeRepairBlocked"), within=700)
     await asyncio.sleep(60)
 
@@ -83,12 +83,12 @@ async def test_nothing_is_replaced_when_most_are_broken(sandbox: Sandbox) -> Non
 
 @in_sandbox()
 async def test_a_broken_node_stays_while_the_gate_is_closed(sandbox: Sandbox) -> None:
-    """Nobody replaces nodes that nobody asked to have replaced."""
+    """Without the feature gate broken nodes are not replaced."""
     await sandbox.create_node_pool()
     await sandbox.deploy(replicas=1)
     await sandbox.until_running(1)
     (node,) = await sandbox.nodes()
-    sandbox.cluster.fleet.make(node.name, "unready")
+    sandbox.cluster.hollow_nodes.make(node.name, "unready")
     await asyncio.sleep(1200)
 
     assert node.name in {each.name for each in await sandbox.nodes()}

@@ -296,7 +296,7 @@ async def test_pods_that_nobody_will_end(small: Small) -> None:
     """A pod that was written off with its node is cleared away though the node is still listed."""
     await small.make(REPLICA_SETS, workload("web", replicas=1))
     victim = (await small.pods())[0]
-    small.cluster.fleet.make(victim.spec.node_name, "silent")
+    small.cluster.hollow_nodes.make(victim.spec.node_name, "silent")
     await asyncio.sleep(60)
     await small.client.delete(Pod, victim.name, namespace="default")
     await asyncio.sleep(60)

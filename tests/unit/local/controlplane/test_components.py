@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from karpenter_local.certificates import KeyPair
 from karpenter_local.controlplane import components
 from karpenter_local.controlplane.binaries import Binaries
-from karpenter_local.certificates import KeyPair
 from karpenter_local.controlplane.components import Command, ComponentFiles, Ports
 
 BINARIES = Binaries(etcd=Path("etcd"), apiserver=Path("kube-apiserver"))

@@ -6,7 +6,7 @@ import pytest
 
 from karpenter.api.meta import LabelSelector
 from karpenter.api.pod import Pod
-from tests.unit.local.scheduler.worlds import HOSTNAME, World, affinity, near, node, pod, spread
+from tests.unit.local.scheduler.clusters import HOSTNAME, World, affinity, near, node, pod, spread
 
 
 def prefer(weight: int, label: str) -> dict[str, Any]:
@@ -133,8 +133,8 @@ def test_a_node_outside_the_preferred_topology() -> None:
     assert world.choices(asks) == {"in"}
 
 
-def _fields(supply: Any) -> dict[str, Any]:
-    return {name: getattr(supply, name) for name in supply.__struct_fields__}
+def _fields(info: Any) -> dict[str, Any]:
+    return {name: getattr(info, name) for name in info.__struct_fields__}
 
 
 def test_workloads_spread_by_default() -> None:
@@ -145,10 +145,10 @@ def test_workloads_spread_by_default() -> None:
     def replica(name: str) -> Pod:
         return pod(name, app="web")
 
-    first = world.demands.of(replica("1"), own)
+    first = world.pod_infos.of(replica("1"), own)
     assert first.default_spread
     assert [each.key for each in first.soft_spread] == [HOSTNAME, "topology.kubernetes.io/zone"]
-    assert not world.demands.of(
+    assert not world.pod_infos.of(
         pod("x", app="web", topologySpreadConstraints=[spread("web")]), own
     ).soft_spread
 

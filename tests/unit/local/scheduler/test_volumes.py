@@ -8,7 +8,7 @@ from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from karpenter.api.wire import convert
 from karpenter_local.scheduler.place import Placed
-from tests.unit.local.scheduler.worlds import ZONE, World, node, pod
+from tests.unit.local.scheduler.clusters import ZONE, World, node, pod
 
 DRIVER = "ebs.csi.aws.com"
 

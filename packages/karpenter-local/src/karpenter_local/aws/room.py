@@ -34,7 +34,7 @@ from karpenter_local.aws.happenings import Doomed, Ended, Launched
 from karpenter_local.aws.inventory import Inventory
 from karpenter_local.aws.mail import announce_state
 from karpenter_local.aws.power import RUNNING, SHUTTING_DOWN, TERMINATED, become, is_leaving
-from karpenter_local.kubelet.fleet import UnknownNode
+from karpenter_local.kubelet.hollownodes import UnknownNode
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from karpenter_local.aws.boot.hardware import Hardware
     from karpenter_local.aws.boot.told import Told
     from karpenter_local.aws.happenings import Happening
-    from karpenter_local.kubelet.fleet import Fleet
+    from karpenter_local.kubelet.hollownodes import HollowNodes
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -97,7 +97,7 @@ class MachineRoom:
         reach: Reach,
         *,
         client: Client,
-        kubelets: Fleet,
+        kubelets: HollowNodes,
         clock: Clock,
         pace: Pace | None = None,
         overhead: float = VM_OVERHEAD,

@@ -1,7 +1,4 @@
-"""
-Which volume a claim gets, as pure functions: what is free, what fits, what is smallest, what each side then
-says.
-"""
+"""Which volume a claim is bound to, as pure functions: the smallest free one that fits, and both statuses."""
 
 from collections.abc import Iterable
 from enum import Enum

@@ -1,8 +1,8 @@
 """
-What the embedded cluster's own programs see: one shared copy of each kind, kept current by one watch.
+Shared informers of the embedded cluster: one copy of each kind, kept current by one watch.
 
-Pods, nodes and volumes are held as structs, which are small; workloads as plain data, which is whole.
-Controllers, scheduler and kubelets that run in one process share these copies.
+Pods, nodes and volumes are held as structs, which are small; workloads as plain data, which is complete.
+Controllers, scheduler and kubelets of one process share these copies.
 """
 
 from collections.abc import Iterable
@@ -50,8 +50,8 @@ NODE_LEASES = "kube-node-lease"
 
 
 def unowned(namespace: str) -> str:
-    """Return where the index by owner keeps the objects of a namespace that nobody manages."""
-    return f"nobody/{namespace}"
+    """Return the key under which the index by owner keeps the objects of a namespace without a controller."""
+    return f"unowned/{namespace}"
 
 
 def claim_names(pod: Pod) -> list[tuple[str, bool]]:
@@ -86,7 +86,7 @@ class Informers:
             await informer.wait_synced()
 
     def of(self, kind: str) -> Informer[Any] | None:
-        """Return the copy of a kind, by its plural and group, if somebody asked for it."""
+        """Return the copy of a kind, by its plural and group, if it was asked for."""
         return self._made.get(kind)
 
     @cached_property

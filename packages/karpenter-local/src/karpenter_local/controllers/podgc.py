@@ -1,6 +1,6 @@
 """
-Pods that nobody will ever end: those of nodes that are gone, those that were deleted before they got a node,
-and finished ones beyond a generous limit.
+The pod garbage collector: deletes pods of nodes that are gone, unscheduled pods that are being deleted, and
+finished pods beyond a limit.
 """
 
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
-from karpenter.kube.informer import InformerEvent, InformerDelete
+from karpenter.kube.informer import InformerDelete, InformerEvent
 from karpenter_local.controllers import pods
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.plain import render_time
@@ -85,7 +85,7 @@ class PodCollector:
         return not ready and any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
 
     async def _abandon(self, pod: Pod, now: datetime) -> None:
-        """Note that the pod has failed, for whoever counts such things, and remove it."""
+        """Mark the pod as failed, so that its workload counts it, and delete it."""
         if not pods.is_finished(pod):
             condition = {
                 "type": "DisruptionTarget",

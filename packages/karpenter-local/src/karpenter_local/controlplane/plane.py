@@ -109,25 +109,25 @@ class RealControlPlane:
 
     async def _start(self) -> None:
         self._ports = ports = _choose_ports(self._port)
-        papers = self._write_papers()
-        trust = ssl.create_default_context(cafile=str(papers.authority))
-        known = ssl.create_default_context(cafile=str(papers.authority))
-        known.load_cert_chain(papers.serving.certificate, papers.serving.key)
+        files = self._write_files()
+        trust = ssl.create_default_context(cafile=str(files.authority))
+        known = ssl.create_default_context(cafile=str(files.authority))
+        known.load_cert_chain(files.serving.certificate, files.serving.key)
         binaries = self._binaries
         data = self.directory / "etcd"
         if not self._durable:
             shutil.rmtree(data, ignore_errors=True)
-        storage = components.etcd(binaries, ports, papers, data=data, durable=self._durable)
+        storage = components.etcd(binaries, ports, files, data=data, durable=self._durable)
         await self._run("etcd", storage, f"https://{LOOPBACK}:{ports.etcd}/health", trust=known)
         namespace = f"{self.url}/api/v1/namespaces/default"
-        serving = components.apiserver(binaries, ports, papers)
+        serving = components.apiserver(binaries, ports, files)
         await self._run("kube-apiserver", serving, f"{self.url}/readyz", namespace, trust=trust)
         if binaries.controller_manager:
-            managing = components.controller_manager(binaries.controller_manager, ports, papers)
+            managing = components.controller_manager(binaries.controller_manager, ports, files)
             health = f"https://{LOOPBACK}:{ports.controller_manager}/healthz"
             await self._run("kube-controller-manager", managing, health, trust=trust)
         if binaries.scheduler:
-            scheduling = components.scheduler(binaries.scheduler, ports, papers)
+            scheduling = components.scheduler(binaries.scheduler, ports, files)
             health = f"https://{LOOPBACK}:{ports.scheduler}/healthz"
             await self._run("kube-scheduler", scheduling, health, trust=trust)
 
@@ -148,7 +148,7 @@ class RealControlPlane:
         except (aiohttp.ClientError, TimeoutError):
             return False
 
-    def _write_papers(self) -> ComponentFiles:
+    def _write_files(self) -> ComponentFiles:
         pki = self.directory / "pki"
         pki.mkdir(parents=True, exist_ok=True, mode=0o700)
         authority = CertificateAuthority()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
     from karpenter.kube.client import Client
     from karpenter_local.cluster import LocalCluster
-    from karpenter_local.kubelet.fleet import Fleet
+    from karpenter_local.kubelet.hollownodes import HollowNodes
     from karpenter_local.sandbox.cluster import RunningCluster
     from karpenter_local.sandbox.operators import OperatorSeams
     from karpenter_local.sandbox.options import KwokOptions
@@ -104,7 +104,7 @@ class KwokSandboxCloud:
         self.catalog: Catalog = load_catalog("kwok") if options.catalog is None else options.catalog
         self.cloud = KwokCloud(
             self.catalog,
-            nodes=_NodesWithKubelets(KubeClusterObjects(cluster.connect("kwok")), cluster.fleet),
+            nodes=_NodesWithKubelets(KubeClusterObjects(cluster.connect("kwok")), cluster.hollow_nodes),
             clock=clock,
             chance=Random(f"{seed}/cloud"),  # noqa: S311  the chance of a simulation, not secrets
             behaviour=options.behaviour or _BEHAVIOUR,
@@ -206,7 +206,7 @@ async def create_kwok_node_class(client: Client, name: str = NODE_CLASS) -> None
 class _NodesWithKubelets(ObjectNodes):
     """Nodes of the kwok cloud whose kubelet dies with the machine."""
 
-    def __init__(self, objects: KubeClusterObjects, kubelets: Fleet) -> None:
+    def __init__(self, objects: KubeClusterObjects, kubelets: HollowNodes) -> None:
         super().__init__(objects)
         self._kubelets = kubelets
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.kube.transport import Transport
-    from karpenter_local.kubelet.fleet import Fleet
+    from karpenter_local.kubelet.hollownodes import HollowNodes
     from karpenter_local.sandbox.options import ClusterOptions
 
 _DEFINITIONS: Final = untyped(
@@ -48,7 +48,7 @@ class RunningCluster:
     client: Client
     """Acts as a user does."""
 
-    kubelets: Fleet
+    kubelets: HollowNodes
     connect: Callable[[str], Client]
     """Returns a client of a component, which is named."""
 
@@ -68,7 +68,7 @@ def embedded_cluster(options: ClusterOptions, *, clock: Clock, seed: int) -> Loc
         data_dir=options.state,
         http=options.http,
         port=options.port,
-        fleet=options.kubelets,
+        kubelets=options.kubelets,
         controllers=options.controllers,
     )
 
@@ -83,7 +83,7 @@ async def running_embedded(cluster: LocalCluster) -> AsyncIterator[RunningCluste
     async with cluster:
         yield RunningCluster(
             client=cluster.client,
-            kubelets=cluster.fleet,
+            kubelets=cluster.hollow_nodes,
             connect=cluster.connect,
             transport=transport,
             url=cluster.front.url if cluster.front is not None else "",
@@ -116,7 +116,7 @@ async def running_real(options: ClusterOptions) -> AsyncIterator[RunningCluster]
         async with Kubelets(client, clock=clock, settings=options.kubelets) as kubelets:
             yield RunningCluster(
                 client=client,
-                kubelets=kubelets.fleet,
+                kubelets=kubelets.hollow_nodes,
                 connect=lambda _component: client,
                 transport=lambda: transport,
                 url=started.url,

@@ -1,7 +1,7 @@
 """
 Carrying out a placement: first the volumes, then the pod.
 
-A claim that waits for its first consumer is told the node that was chosen, or is given a free volume; the
+A claim that waits for its first consumer is annotated with the selected node, or bound to a free volume; the
 volume controller does the rest, and the pod is bound once every claim is. If that takes too long, or the
 volume controller gives the claim back, the pod is tried again from the start.
 """
@@ -10,7 +10,7 @@ import asyncio
 
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim
-from karpenter.kube.informer import InformerEvent, Informer
+from karpenter.kube.informer import Informer, InformerEvent
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.scheduler.place import Placed
 from karpenter_local.scheduler.storage import SELECTED_NODE

@@ -41,7 +41,7 @@ class _Waiting(msgspec.Struct, kw_only=True):
         return min(FIRST_BACKOFF * 2.0 ** (self.attempts - 1), LONGEST_BACKOFF)
 
 
-class Queue:
+class SchedulingQueue:
     """Pods that wait for a node."""
 
     def __init__(self) -> None:

@@ -94,7 +94,7 @@ class FaultInjector:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _silence(self, pick: float, seconds: float) -> None:
-        kubelets = self._simulated.sandbox.cluster.fleet
+        kubelets = self._simulated.sandbox.cluster.hollow_nodes
         nodes = sorted(kubelets.nodes)
         if nodes:
             name = nodes[int(pick * len(nodes))]
@@ -103,7 +103,7 @@ class FaultInjector:
             self._later(seconds, lambda: self._revive(name))
 
     def _break(self, pick: float) -> None:
-        kubelets, nodes = self._simulated.sandbox.cluster.fleet, self._simulated.mirror.nodes
+        kubelets, nodes = self._simulated.sandbox.cluster.hollow_nodes, self._simulated.mirror.nodes
         names = sorted(nodes.keys() & kubelets.nodes)
         if names:
             name = names[int(pick * len(names))]
@@ -111,7 +111,7 @@ class FaultInjector:
             self._simulated.broken.add(nodes[name].spec.provider_id)
 
     def _revive(self, name: str) -> None:
-        kubelets = self._simulated.sandbox.cluster.fleet
+        kubelets = self._simulated.sandbox.cluster.hollow_nodes
         if name in kubelets.nodes and kubelets.health(name).state == "silent":
             kubelets.make(name, "fine")
 

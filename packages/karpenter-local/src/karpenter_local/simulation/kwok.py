@@ -133,7 +133,7 @@ class SimulatedKwok:
         return None
 
     def _disturb_machine(self, fault: LoseMachine | Drift) -> None:
-        control, kubelets = self._cloud.control, self._simulated.sandbox.cluster.fleet
+        control, kubelets = self._cloud.control, self._simulated.sandbox.cluster.hollow_nodes
         machines = self.machines()
         if not machines:
             return

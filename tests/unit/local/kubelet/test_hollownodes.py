@@ -12,18 +12,18 @@ from karpenter.api.pod import Pod
 from karpenter.api.storage import CSINode
 from karpenter.kube.errors import NotFound
 from karpenter_local.cluster import LocalCluster
-from karpenter_local.kubelet.fleet import UnknownNode
-from karpenter_local.kubelet.script import Habits
+from karpenter_local.kubelet.hollownodes import UnknownNode
+from karpenter_local.kubelet.script import PodTimings
 from karpenter_local.kubelet.settings import Settings
 from karpenter_local.virtual import VirtualClock
 
-STEADY = Settings(habits=Habits(variation=0.0), narrate=True)
+STEADY = Settings(habits=PodTimings(variation=0.0), narrate=True)
 
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[LocalCluster]:
     """A cluster of one node whose pods all take the same time."""
-    async with LocalCluster(VirtualClock(), seed=1, fleet=STEADY) as running:
+    async with LocalCluster(VirtualClock(), seed=1, kubelets=STEADY) as running:
         await running.add_nodes(1)
         await asyncio.sleep(1)
         yield running
@@ -81,7 +81,7 @@ async def test_a_node_joins(cluster: LocalCluster) -> None:
         node.metadata.uid,
     )
     assert [each.name for each in drivers.spec.drivers] == ["ebs.csi.aws.com"]
-    assert cluster.fleet.nodes == ("node-1",)
+    assert cluster.hollow_nodes.nodes == ("node-1",)
 
 
 async def test_a_node_says_where_volumes_are_reached(cluster: LocalCluster) -> None:
@@ -232,7 +232,7 @@ async def test_an_unready_node(cluster: LocalCluster) -> None:
     """A node that says it is not ready is tainted, and its pods are not ready; when it is well, all is."""
     await run(cluster)
     await asyncio.sleep(3)
-    cluster.fleet.make("node-1", "unready", why="runtime is down")
+    cluster.hollow_nodes.make("node-1", "unready", why="runtime is down")
     await asyncio.sleep(1)
 
     node = await cluster.client.get(Node, "node-1")
@@ -240,7 +240,7 @@ async def test_an_unready_node(cluster: LocalCluster) -> None:
     assert [each.message for each in node.status.conditions if each.type == "Ready"] == ["runtime is down"]
     assert await phase(cluster) == "Running"
 
-    cluster.fleet.make("node-1", "fine")
+    cluster.hollow_nodes.make("node-1", "fine")
     await asyncio.sleep(1)
     assert (await cluster.client.get(Node, "node-1")).spec.taints == ()
     assert await phase(cluster) == "Running ready"
@@ -248,20 +248,20 @@ async def test_an_unready_node(cluster: LocalCluster) -> None:
 
 async def test_a_silent_node(cluster: LocalCluster) -> None:
     """Nothing happens on a silent node until it is back; then it goes on where it was."""
-    cluster.fleet.make("node-1", "silent")
+    cluster.hollow_nodes.make("node-1", "silent")
     await run(cluster)
     await asyncio.sleep(100)
     assert await phase(cluster) == "Pending"
-    assert cluster.fleet.health("node-1").state == "silent"
+    assert cluster.hollow_nodes.health("node-1").state == "silent"
 
-    cluster.fleet.make("node-1", "fine")
+    cluster.hollow_nodes.make("node-1", "fine")
     await asyncio.sleep(2)
     assert await phase(cluster) == "Running ready"
 
 
 async def test_a_slow_node(cluster: LocalCluster) -> None:
     """Everything takes longer on a slow node."""
-    cluster.fleet.slow_down("node-1", factor=10)
+    cluster.hollow_nodes.slow_down("node-1", factor=10)
     await run(cluster)
     await asyncio.sleep(9)
     assert await phase(cluster) == "Pending"
@@ -275,7 +275,7 @@ async def test_a_slow_node(cluster: LocalCluster) -> None:
 async def test_a_static_pod(cluster: LocalCluster) -> None:
     """A static pod is mirrored, runs, and is mirrored anew when somebody deletes the mirror."""
     manifest = {"metadata": {"name": "proxy"}, "spec": {"containers": [{"name": "main", "image": "pause"}]}}
-    key = cluster.fleet.run_static("node-1", manifest)
+    key = cluster.hollow_nodes.run_static("node-1", manifest)
     await asyncio.sleep(3)
     first = await cluster.client.get(Pod, "proxy-node-1", namespace="kube-system")
     assert (key, first.status.phase) == ("kube-system/proxy-node-1", "Running")
@@ -290,9 +290,9 @@ async def test_a_node_that_goes_and_comes_back(cluster: LocalCluster) -> None:
     """A node that is deleted is forgotten; one of the same name joins anew, at the same address."""
     await cluster.client.delete(Node, "node-1")
     await asyncio.sleep(1)
-    assert cluster.fleet.nodes == ()
+    assert cluster.hollow_nodes.nodes == ()
     with pytest.raises(UnknownNode, match="node-1"):
-        cluster.fleet.make("node-1", "fine")
+        cluster.hollow_nodes.make("node-1", "fine")
 
     await cluster.add_nodes(1)
     await asyncio.sleep(1)

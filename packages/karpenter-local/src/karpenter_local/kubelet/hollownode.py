@@ -1,18 +1,18 @@
-"""The nodes that the fleet keeps alive, each with its address, its health and the pods it runs."""
+"""The state of a hollow node: its address, its health and the pods that it runs."""
 
 import msgspec
 
 from karpenter_local.kubelet.health import FINE, Health
-from karpenter_local.kubelet.script import Script
+from karpenter_local.kubelet.script import PodScript
 
 
-class Run(msgspec.Struct, kw_only=True):
+class PodRun(msgspec.Struct, kw_only=True):
     """One pod on its node."""
 
     key: str
     uid: str
     node: str
-    script: Script
+    script: PodScript
     stage: str = "bound"
     """bound, creating, running, ready, ended, stopping."""
     started: float = 0.0
@@ -27,7 +27,7 @@ class Run(msgspec.Struct, kw_only=True):
     """What it takes of the node, once it was let in."""
 
 
-class Seat(msgspec.Struct, kw_only=True):
+class HollowNode(msgspec.Struct, kw_only=True):
     """One node."""
 
     name: str
@@ -35,20 +35,20 @@ class Seat(msgspec.Struct, kw_only=True):
     number: int
     joined: bool = False
     health: Health = FINE
-    runs: dict[str, Run] = {}
+    runs: dict[str, PodRun] = {}
     held_up: dict[str, None] = {}
     """Pods whose next step came while nothing was heard of the node."""
     addresses: int = 0
     used: dict[str, int] = {}
     """What the pods that were let in take together."""
 
-    def let_in(self, run: Run, requests: dict[str, int]) -> None:
+    def let_in(self, run: PodRun, requests: dict[str, int]) -> None:
         """Give a pod its share of the node."""
         run.holds = requests
         for name, amount in requests.items():
             self.used[name] = self.used.get(name, 0) + amount
 
-    def give_back(self, run: Run) -> None:
+    def give_back(self, run: PodRun) -> None:
         """Take a pod's share back."""
         for name, amount in run.holds.items():
             self.used[name] -= amount

@@ -9,8 +9,8 @@ from karpenter.api.cluster import Lease
 from karpenter.api.node import Node, Taint
 from karpenter.api.pod import Toleration
 from karpenter.api.wire import convert
-from karpenter_local.controllers import node_health
-from karpenter_local.controllers.evictions import must_leave_at
+from karpenter_local.controllers import nodelifecycle_health
+from karpenter_local.controllers.tainteviction import must_leave_at
 from tests.unit.local.controllers.objects import NOW, at
 
 
@@ -46,11 +46,11 @@ def after(seconds: float) -> datetime:
 def test_silence(seconds: float, lasts: int, expected: bool) -> None:
     """A node is not heard of when neither lease nor report is renewed for longer than the lease lasts."""
     held = lease(0, lasts)
-    heard = node_health.hear(node(), held, None, NOW)
+    heard = nodelifecycle_health.update_health(node(), held, None, NOW)
 
-    later = node_health.hear(node(), held, heard, after(seconds))
+    later = nodelifecycle_health.update_health(node(), held, heard, after(seconds))
 
-    assert node_health.is_silent(node(), held, later, after(seconds)) is expected
+    assert nodelifecycle_health.is_silent(node(), held, later, after(seconds)) is expected
 
 
 @pytest.mark.parametrize(
@@ -62,27 +62,27 @@ def test_silence(seconds: float, lasts: int, expected: bool) -> None:
 )
 def test_heard_of(found: Node, held: Lease) -> None:
     """A renewed lease and a new report both count."""
-    heard = node_health.hear(node(), lease(0), None, NOW)
+    heard = nodelifecycle_health.update_health(node(), lease(0), None, NOW)
 
-    assert node_health.hear(found, held, heard, after(100)).at == after(100)
+    assert nodelifecycle_health.update_health(found, held, heard, after(100)).at == after(100)
 
 
 def test_our_own_verdict_is_no_news() -> None:
     """What we wrote about a silent node is not taken for its report."""
-    heard = node_health.hear(node(), None, None, NOW)
+    heard = nodelifecycle_health.update_health(node(), None, None, NOW)
     unknown = node(ready="Unknown", heartbeat=50)
 
-    assert node_health.hear(unknown, None, heard, after(60)).at == NOW
+    assert nodelifecycle_health.update_health(unknown, None, heard, after(60)).at == NOW
 
 
 def test_a_node_that_never_reported() -> None:
     """A new node has a minute to say something."""
     silent = node(ready=None, born=0)
-    heard = node_health.hear(silent, None, None, after(10))
+    heard = nodelifecycle_health.update_health(silent, None, None, after(10))
 
-    assert not node_health.is_silent(silent, None, heard, after(60))
-    assert node_health.is_silent(silent, None, heard, after(61))
-    assert {each["reason"] for each in node_health.silent_conditions(silent, NOW)} == {
+    assert not nodelifecycle_health.is_silent(silent, None, heard, after(60))
+    assert nodelifecycle_health.is_silent(silent, None, heard, after(61))
+    assert {each["reason"] for each in nodelifecycle_health.silent_conditions(silent, NOW)} == {
         "NodeStatusNeverUpdated"
     }
 
@@ -91,7 +91,7 @@ def test_silent_conditions() -> None:
     """Whatever a silent node said last is unknown now, once."""
     found = node(conditions={"MemoryPressure": "False", "DiskPressure": "Unknown"})
 
-    changed = {each["type"]: each["reason"] for each in node_health.silent_conditions(found, NOW)}
+    changed = {each["type"]: each["reason"] for each in nodelifecycle_health.silent_conditions(found, NOW)}
 
     assert changed == {
         "MemoryPressure": "NodeStatusUnknown",
@@ -101,7 +101,7 @@ def test_silent_conditions() -> None:
 
 
 MINE = {"key": "mine", "value": "x", "effect": "NoSchedule", "timeAdded": at(0)}
-NOT_READY, UNREACHABLE = node_health.NOT_READY, node_health.UNREACHABLE
+NOT_READY, UNREACHABLE = nodelifecycle_health.NOT_READY, nodelifecycle_health.UNREACHABLE
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ NOT_READY, UNREACHABLE = node_health.NOT_READY, node_health.UNREACHABLE
 )
 def test_wanted_taints(found: Node, expected: list[tuple[str, str]] | None) -> None:
     """Taints follow from conditions, and those that others put there are kept whole."""
-    wanted = node_health.wanted_taints(found, NOW)
+    wanted = nodelifecycle_health.wanted_taints(found, NOW)
 
     assert (None if wanted is None else [(each["key"], each["effect"]) for each in wanted]) == expected
     assert all(each == MINE for each in wanted or () if each["key"] == "mine")

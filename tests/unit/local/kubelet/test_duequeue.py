@@ -2,49 +2,49 @@
 
 import asyncio
 
-from karpenter_local.kubelet.agenda import Agenda
+from karpenter_local.kubelet.duequeue import DueQueue
 
 
 def test_in_order() -> None:
     """What is due comes in the order of its time, then of its arrival, and once."""
-    agenda: Agenda[str] = Agenda()
+    due_queue: DueQueue[str] = DueQueue()
     for key, due in (("c", 3.0), ("a", 1.0), ("b", 1.0), ("d", 9.0)):
-        agenda.put(key, due)
+        due_queue.put(key, due)
 
-    assert agenda.take_due(3.0) == ["a", "b", "c"]
-    assert agenda.take_due(3.0) == []
-    assert len(agenda) == 1
+    assert due_queue.take_due(3.0) == ["a", "b", "c"]
+    assert due_queue.take_due(3.0) == []
+    assert len(due_queue) == 1
 
 
 def test_a_new_plan_replaces_the_old_one() -> None:
     """Each subject has one entry: the last."""
-    agenda: Agenda[str] = Agenda()
-    agenda.put("a", 1.0)
-    agenda.put("a", 5.0)
-    agenda.put("b", 1.0)
-    agenda.drop("b")
+    due_queue: DueQueue[str] = DueQueue()
+    due_queue.put("a", 1.0)
+    due_queue.put("a", 5.0)
+    due_queue.put("b", 1.0)
+    due_queue.drop("b")
 
-    assert agenda.take_due(4.0) == []
-    assert agenda.take_due(5.0) == ["a"]
+    assert due_queue.take_due(4.0) == []
+    assert due_queue.take_due(5.0) == ["a"]
 
 
 async def test_steps_are_taken_when_due() -> None:
     """The agenda sleeps until the next step is due, and wakes for one that is put in before."""
     loop = asyncio.get_running_loop()
-    agenda: Agenda[str] = Agenda()
+    due_queue: DueQueue[str] = DueQueue()
     taken: list[tuple[str, float]] = []
 
     async def step(key: str) -> None:
         taken.append((key, loop.time()))
         if key == "again" and len(taken) < 3:
-            agenda.put("again", loop.time() + 10)
+            due_queue.put("again", loop.time() + 10)
 
-    running = asyncio.create_task(agenda.run(step))
-    agenda.put("late", 100.0)
-    agenda.put("gone", 50.0)
+    running = asyncio.create_task(due_queue.run(step))
+    due_queue.put("late", 100.0)
+    due_queue.put("gone", 50.0)
     await asyncio.sleep(1)
-    agenda.put("again", 5.0)
-    agenda.drop("gone")
+    due_queue.put("again", 5.0)
+    due_queue.drop("gone")
     await asyncio.sleep(200)
     running.cancel()
 

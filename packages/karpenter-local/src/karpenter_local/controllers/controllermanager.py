@@ -1,37 +1,37 @@
-"""Every controller of the embedded cluster: what a controller manager is elsewhere."""
+"""The controller manager: builds and starts every controller of the embedded cluster."""
 
 from random import Random
 from typing import TYPE_CHECKING
 
 from karpenter.base.clock import Clock
 from karpenter.base.queue import Supervisor
-from karpenter_local.controllers.attachments import AttachController
-from karpenter_local.controllers.budgets import BudgetController
-from karpenter_local.controllers.claims import ClaimController, ClaimProtection, VolumeController
-from karpenter_local.controllers.collector import Collector
+from karpenter_local.controllers.attachdetach import AttachController
 from karpenter_local.controllers.cronjobs import CronJobController
 from karpenter_local.controllers.daemonsets import DaemonSetController
 from karpenter_local.controllers.deployments import DeploymentController
+from karpenter_local.controllers.disruption import BudgetController
 from karpenter_local.controllers.ephemeral import EphemeralController
-from karpenter_local.controllers.evictions import TaintEviction
+from karpenter_local.controllers.garbagecollector import Collector
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.jobs import JobController
-from karpenter_local.controllers.loop import patrol, start
+from karpenter_local.controllers.loop import start, start_periodic
 from karpenter_local.controllers.namespaces import NamespaceController, ServiceAccountController
-from karpenter_local.controllers.nodes import NodeMonitor, NodeTaints
+from karpenter_local.controllers.nodelifecycle import NodeMonitor, NodeTaints
+from karpenter_local.controllers.persistentvolume import ClaimController, ClaimProtection, VolumeController
 from karpenter_local.controllers.podgc import PodCollector
 from karpenter_local.controllers.replicasets import ReplicaSetController
 from karpenter_local.controllers.statefulsets import StatefulSetController
+from karpenter_local.controllers.tainteviction import TaintEviction
 from karpenter_local.controllers.writer import Writer
 
 if TYPE_CHECKING:
-    from karpenter_local.controllers.loop import Controller, Patrol
+    from karpenter_local.controllers.loop import Controller, PeriodicController
 
 WORKERS = 3
 """Keys of one controller that are looked at at a time."""
 
 
-class Suite:
+class ControllerManager:
     """Builds the controllers, then runs them."""
 
     def __init__(self, informers: Informers, writer: Writer, clock: Clock, *, chance: Random) -> None:
@@ -54,7 +54,7 @@ class Suite:
             EphemeralController(informers, writer),
             AttachController(informers, writer),
         )
-        self._patrols: tuple[Patrol, ...] = (
+        self._patrols: tuple[PeriodicController, ...] = (
             NodeMonitor(informers, writer, clock),
             PodCollector(informers, writer, clock),
         )
@@ -65,5 +65,5 @@ class Suite:
         for controller in self._controllers:
             start(controller, supervisor, workers=WORKERS)
         for each in self._patrols:
-            patrol(each, supervisor, self._clock)
+            start_periodic(each, supervisor, self._clock)
         self._collector.start(supervisor)

@@ -13,17 +13,17 @@ import numpy as np
 from karpenter.core.model.hostportusage import HostPort
 from karpenter.core.model.resources import CPU, MEMORY
 from karpenter_local.scheduler import reasons
-from karpenter_local.scheduler.demand import Demand
-from karpenter_local.scheduler.rows import Column, Ints, Mask, Rows
+from karpenter_local.scheduler.podinfo import PodInfo
+from karpenter_local.scheduler.rows import Ints, Mask, NodeColumn, Rows
 
 
-class Stock:
+class NodeResourceTable:
     """Offered and left, per row and resource."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        self._offered: dict[str, Column[np.int64]] = {}
-        self._left: dict[str, Column[np.int64]] = {}
+        self._offered: dict[str, NodeColumn[np.int64]] = {}
+        self._left: dict[str, NodeColumn[np.int64]] = {}
         self._pods_left = rows.ints()
         self._most_pods = rows.ints()
         self._load = (rows.ints(), rows.ints())
@@ -31,7 +31,7 @@ class Stock:
         self.resource(CPU)
         self.resource(MEMORY)
 
-    def resource(self, name: str) -> Column[np.int64]:
+    def resource(self, name: str) -> NodeColumn[np.int64]:
         """Return how much of `name` is left on each row, counting it from now on."""
         if name not in self._left:
             self._offered[name] = self._rows.ints()
@@ -62,42 +62,42 @@ class Stock:
         self._pods_left.data[row] += most_pods - self._most_pods.data[row]
         self._most_pods.data[row] = most_pods
 
-    def use(self, row: int, demand: Demand, *, by: int = 1) -> None:
+    def use(self, row: int, pod_info: PodInfo, *, by: int = 1) -> None:
         """Take the room of one pod (or give it back, with -1)."""
-        for name, amount in demand.requests:
+        for name, amount in pod_info.requests:
             self.resource(name).data[row] -= by * amount
-        for column, amount in zip(self._load, demand.load, strict=True):
+        for column, amount in zip(self._load, pod_info.load, strict=True):
             column.data[row] += by * amount
         self._pods_left.data[row] -= by
-        if demand.ports:
-            self._use_ports(row, demand.ports, by)
+        if pod_info.ports:
+            self._use_ports(row, pod_info.ports, by)
 
-    def fits(self, demand: Demand) -> Mask:
+    def fits(self, pod_info: PodInfo) -> Mask:
         """Return the rows with room for one more pod like this."""
         fits = self._pods_left.data >= 1
-        for name, amount in demand.requests:
+        for name, amount in pod_info.requests:
             fits &= self.resource(name).data >= amount
         return fits
 
-    def fits_at(self, row: int, demand: Demand) -> bool:
+    def fits_at(self, row: int, pod_info: PodInfo) -> bool:
         """Say whether one row has room for one more pod like this, its ports included."""
         if self._pods_left.data[row] < 1:
             return False
-        if any(self.resource(name).data[row] < amount for name, amount in demand.requests):
+        if any(self.resource(name).data[row] < amount for name, amount in pod_info.requests):
             return False
         used = self._ports.get(row)
-        return used is None or not any(want.clashes_with(port) for want in demand.ports for port in used)
+        return used is None or not any(want.conflicts_with(port) for want in pod_info.ports for port in used)
 
-    def shortages(self, demand: Demand) -> Iterator[tuple[str, Mask]]:
+    def shortages(self, pod_info: PodInfo) -> Iterator[tuple[str, Mask]]:
         """Yield the words for each thing the pod needs, with the rows that have too little of it."""
         yield reasons.TOO_MANY_PODS, self._pods_left.data < 1
-        for name, amount in demand.requests:
+        for name, amount in pod_info.requests:
             yield reasons.insufficient(name), self.resource(name).data < amount
 
-    def offers_enough(self, demand: Demand) -> Mask:
+    def offers_enough(self, pod_info: PodInfo) -> Mask:
         """Return the rows that would have room if they were empty."""
         enough = self._most_pods.data >= 1
-        for name, amount in demand.requests:
+        for name, amount in pod_info.requests:
             enough &= self.offered(name) >= amount
         return enough
 
@@ -107,7 +107,7 @@ class Stock:
         return [
             row
             for row, used in self._ports.items()
-            if any(want.clashes_with(port) for want in wanted for port in used)
+            if any(want.conflicts_with(port) for want in wanted for port in used)
         ]
 
     def _use_ports(self, row: int, ports: Iterable[HostPort], by: int) -> None:

@@ -1,9 +1,9 @@
 """
-All simulated kubelets of a cluster, and the handle by which tests and demos disturb them.
+All simulated kubelets of a cluster, and how tests and demos disturb them.
 
-    fleet.make("node-1", "silent")        # the network to it is gone
-    fleet.make("node-1", "fine")          # and back
-    fleet.slow_down("node-2", factor=10)  # everything takes ten times as long there
+    hollow_nodes.make("node-1", "silent")        # the network to it is gone
+    hollow_nodes.make("node-1", "fine")          # and back
+    hollow_nodes.slow_down("node-2", factor=10)  # everything takes ten times as long there
 """
 
 from karpenter.base.clock import Clock
@@ -13,22 +13,22 @@ from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.kubelet.csi import Drivers
 from karpenter_local.kubelet.health import Health, State
+from karpenter_local.kubelet.hollownode import HollowNode
 from karpenter_local.kubelet.nodes import NodeRunner
 from karpenter_local.kubelet.pods import PodRunner
-from karpenter_local.kubelet.seats import Seat
 from karpenter_local.kubelet.settings import Settings
 from karpenter_local.kubelet.static import StaticPods
 
 
 class UnknownNode(LookupError):  # noqa: N818  says what is wrong
-    """The fleet has no such node."""
+    """There is no such hollow node."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"no node called {name} is in the fleet")
+        super().__init__(f"no node called {name} has a simulated kubelet")
         self.name = name
 
 
-class Fleet:
+class HollowNodes:
     """Keeps every Node alive and runs its pods."""
 
     def __init__(
@@ -41,9 +41,9 @@ class Fleet:
         settings: Settings | None = None,
     ) -> None:
         self.settings = settings or Settings()
-        self._seats: dict[str, Seat] = {}
+        self._hollow_nodes: dict[str, HollowNode] = {}
         self._pods = PodRunner(
-            self._seats,
+            self._hollow_nodes,
             informers,
             writer,
             clock,
@@ -52,8 +52,10 @@ class Fleet:
             narrate=self.settings.narrate,
         )
         self._drivers = Drivers(informers, writer)
-        self._static = StaticPods(self._seats, informers, writer)
-        self._nodes = NodeRunner(self._seats, self._pods, informers, writer, clock, settings=self.settings)
+        self._static = StaticPods(self._hollow_nodes, informers, writer)
+        self._nodes = NodeRunner(
+            self._hollow_nodes, self._pods, informers, writer, clock, settings=self.settings
+        )
 
     def start(self, supervisor: Supervisor) -> None:
         """Begin; the informers must be synced."""
@@ -61,12 +63,12 @@ class Fleet:
         self._pods.subscribe()
         self._drivers.subscribe()
         self._static.subscribe()
-        supervisor.start("kubelet/static", lambda: self._static.agenda.run(self._static.step))
-        supervisor.start("kubelet/drivers", lambda: self._drivers.agenda.run(self._drivers.step))
-        supervisor.start("kubelet/nodes", lambda: self._nodes.agenda.run(self._nodes.step))
+        supervisor.start("kubelet/static", lambda: self._static.due_queue.run(self._static.step))
+        supervisor.start("kubelet/drivers", lambda: self._drivers.due_queue.run(self._drivers.step))
+        supervisor.start("kubelet/nodes", lambda: self._nodes.due_queue.run(self._nodes.step))
         supervisor.start("kubelet/leases", self._nodes.keep_alive)
-        supervisor.start("kubelet/pods", lambda: self._pods.agenda.run(self._pods.step))
-        supervisor.start("kubelet/mounts", lambda: self._pods.mounts.agenda.run(self._pods.mounts.step))
+        supervisor.start("kubelet/pods", lambda: self._pods.due_queue.run(self._pods.step))
+        supervisor.start("kubelet/mounts", lambda: self._pods.mounts.due_queue.run(self._pods.mounts.step))
 
     def make(self, node: str, state: State, *, why: str = "") -> None:
         """
@@ -75,11 +77,11 @@ class Fleet:
         Raises:
             UnknownNode: there is no such node.
         """
-        seat = self._seat(node)
-        seat.health = Health(state=state, factor=seat.health.factor, why=why)
-        if seat.health.reports:
+        hollow_node = self._hollow_node(node)
+        hollow_node.health = Health(state=state, factor=hollow_node.health.factor, why=why)
+        if hollow_node.health.reports:
             self._nodes.report_soon(node)
-            self._pods.resume(seat)
+            self._pods.resume(hollow_node)
 
     def slow_down(self, node: str, *, factor: float) -> None:
         """
@@ -88,8 +90,8 @@ class Fleet:
         Raises:
             UnknownNode: there is no such node.
         """
-        seat = self._seat(node)
-        seat.health = Health(state=seat.health.state, factor=factor, why=seat.health.why)
+        hollow_node = self._hollow_node(node)
+        hollow_node.health = Health(state=hollow_node.health.state, factor=factor, why=hollow_node.health.why)
 
     def run_static(self, node: str, manifest: Plain) -> str:
         """
@@ -98,7 +100,7 @@ class Fleet:
         Raises:
             UnknownNode: there is no such node.
         """
-        return self._static.run(self._seat(node), manifest)
+        return self._static.run(self._hollow_node(node), manifest)
 
     def health(self, node: str) -> Health:
         """
@@ -107,15 +109,15 @@ class Fleet:
         Raises:
             UnknownNode: there is no such node.
         """
-        return self._seat(node).health
+        return self._hollow_node(node).health
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """The nodes that are kept alive, in the order in which they came."""
-        return tuple(self._seats)
+        return tuple(self._hollow_nodes)
 
-    def _seat(self, node: str) -> Seat:
-        seat = self._seats.get(node)
-        if seat is None:
+    def _hollow_node(self, node: str) -> HollowNode:
+        hollow_node = self._hollow_nodes.get(node)
+        if hollow_node is None:
             raise UnknownNode(node)
-        return seat
+        return hollow_node

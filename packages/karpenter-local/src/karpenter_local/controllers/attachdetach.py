@@ -1,9 +1,8 @@
 """
-Attaching volumes: asks for every volume to be attached where a pod needs it, and to be detached when none
-does.
+The attach-detach controller: VolumeAttachments for the volumes that pods on a node use.
 
-A volume that only one node may use is not asked for elsewhere until it has left. Drivers do the work; see
-:mod:`karpenter_local.kubelet.csi`.
+A volume that only one node may use gets no second attachment until the first is gone. CSI drivers attach and
+detach, see :mod:`karpenter_local.kubelet.csi`.
 """
 
 import hashlib
@@ -29,14 +28,14 @@ SOON = 0.1
 _SHARED = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
-class Wanted(msgspec.Struct, frozen=True, order=True):
+class WantedAttachment(msgspec.Struct, frozen=True, order=True):
     """A volume that should be attached to a node."""
 
     volume: str
     node: str
 
 
-def attachment_name(wanted: Wanted, driver: str) -> str:
+def attachment_name(wanted: WantedAttachment, driver: str) -> str:
     """Return the name of an attachment: the same for the same volume, driver and node."""
     digest = hashlib.sha256(f"{wanted.volume}{driver}{wanted.node}".encode()).hexdigest()
     return f"csi-{digest}"
@@ -75,7 +74,7 @@ class AttachController:
         _ = key
         wanted = self._wanted()
         known = {
-            Wanted(item.spec.source.persistent_volume_name or "", item.spec.node_name): item
+            WantedAttachment(item.spec.source.persistent_volume_name or "", item.spec.node_name): item
             for item in self._attachments.store
         }
         for each, attachment in sorted(known.items(), key=lambda item: item[0]):
@@ -89,8 +88,8 @@ class AttachController:
         await self._report(known)
         return None
 
-    def _wanted(self) -> dict[Wanted, PersistentVolume]:
-        found: dict[Wanted, PersistentVolume] = {}
+    def _wanted(self) -> dict[WantedAttachment, PersistentVolume]:
+        found: dict[WantedAttachment, PersistentVolume] = {}
         for key in self._pods.store.values(BY_CLAIM):
             claim = self._claims.store.get(key)
             volume = self._volumes.store.get(claim.spec.volume_name) if claim is not None else None
@@ -98,10 +97,10 @@ class AttachController:
                 continue
             for pod in self._pods.store.find(BY_CLAIM, key):
                 if pod.spec.node_name in self._nodes.store and not pods.is_finished(pod):
-                    found[Wanted(volume.name, pod.spec.node_name)] = volume
+                    found[WantedAttachment(volume.name, pod.spec.node_name)] = volume
         return found
 
-    async def _ask(self, key: Wanted, volume: PersistentVolume) -> None:
+    async def _ask(self, key: WantedAttachment, volume: PersistentVolume) -> None:
         assert volume.spec.csi is not None
         driver = volume.spec.csi.driver
         body = {
@@ -114,7 +113,7 @@ class AttachController:
         }
         await self._writer.ensure(VolumeAttachment, body)
 
-    async def _report(self, known: dict[Wanted, VolumeAttachment]) -> None:
+    async def _report(self, known: dict[WantedAttachment, VolumeAttachment]) -> None:
         """Say on each node what is attached to it."""
         by_node: dict[str, list[Plain]] = {}
         for key, attachment in sorted(known.items(), key=lambda item: item[0]):

@@ -1,8 +1,8 @@
 """
-What the scheduler hears: turns what informers tell into what :class:`.brain.Brain` takes in.
+The event handlers of the scheduler: informer events become changes of :class:`.schedule_one.ScheduleOne`.
 
-Also finds out which pods belong together by their workload or service, for the default spread, and what the
-disruption budgets allow, for preemption.
+Also finds the pods of one workload or service, for the default topology spread, and what the disruption
+budgets allow, for preemption.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from karpenter.api.storage import CSINode, PersistentVolume, PersistentVolumeCla
 from karpenter.api.wire import convert
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.selectors import SelectorError, parse_selector
-from karpenter.kube.informer import InformerEvent, InformerDelete
+from karpenter.kube.informer import InformerDelete, InformerEvent
 from karpenter_local.controllers import plain
 from karpenter_local.controllers.informers import BY_NAMESPACE, Informers
-from karpenter_local.scheduler.brain import ALL, NEIGHBOURS, STORAGE, Brain
-from karpenter_local.scheduler.preempt import Budget
+from karpenter_local.scheduler.nodeinfo import NodeInfo, node_info
+from karpenter_local.scheduler.preempt import PDBLimit
 from karpenter_local.scheduler.reasons import Filter
-from karpenter_local.scheduler.supply import Supply, supply_of
+from karpenter_local.scheduler.schedule_one import ALL, NEIGHBOURS, STORAGE, ScheduleOne
 
 if TYPE_CHECKING:
     from karpenter.kube.informer import Informer
@@ -36,13 +36,18 @@ MOST_SELECTORS = 16384
 """Owners whose selectors are remembered at a time."""
 
 
-class Follower:
-    """Keeps a brain informed."""
+class EventHandlers:
+    """Delivers informer events to the scheduler."""
 
     def __init__(
-        self, brain: Brain, informers: Informers, *, monotonic: Callable[[], float], woke: Callable[[], None]
+        self,
+        scheduler: ScheduleOne,
+        informers: Informers,
+        *,
+        monotonic: Callable[[], float],
+        woke: Callable[[], None],
     ) -> None:
-        self._brain = brain
+        self._scheduler = scheduler
         self._now = monotonic
         self._woke = woke
         self._informers = informers
@@ -64,7 +69,7 @@ class Follower:
         )
 
     def subscribe(self) -> None:
-        """Listen to everything that matters; what is known already is told at once, pods last."""
+        """Subscribe to every informer; existing objects are delivered at once, pods last."""
         for informer, listener in self._kinds:
             informer.subscribe(listener)  # type: ignore[arg-type]  # each listener fits the informer beside it
 
@@ -82,10 +87,10 @@ class Follower:
             match_labels={**by_owner.match_labels, **labels}, match_expressions=by_owner.match_expressions
         )
 
-    def budgets(self) -> list[Budget]:
+    def budgets(self) -> list[PDBLimit]:
         """Return what the disruption budgets allow now."""
         return [
-            Budget(
+            PDBLimit(
                 namespace=each.namespace,
                 selector=parse_selector(each.spec.selector),
                 allowed=each.status.disruptions_allowed,
@@ -112,16 +117,16 @@ class Follower:
     def _pod(self, event: InformerEvent[Pod]) -> None:
         pod = event.object
         if isinstance(event, InformerDelete):
-            self._brain.forget_pod(event.key, self._now())
+            self._scheduler.forget_pod(event.key, self._now())
         else:
             try:
-                self._brain.see_pod(pod, self.own_selector(pod), self._now())
+                self._scheduler.see_pod(pod, self.own_selector(pod), self._now())
             except (QuantityError, SelectorError) as error:
                 log.warning("pod.unreadable", pod=event.key, error=str(error))
         self._woke()
 
     def _node(self, event: InformerEvent[Node]) -> None:
-        table = self._brain.table
+        table = self._scheduler.table
         row = table.rows.find(event.object.name)
         known = table.nodes.get(row) if row is not None else None
         if isinstance(event, InformerDelete):
@@ -130,13 +135,13 @@ class Follower:
             self._changed(NEIGHBOURS)
             return
         try:
-            supply = supply_of(event.object)
+            info = node_info(event.object)
         except QuantityError as error:
             log.warning("node.unreadable", node=event.object.name, error=str(error))
             return
-        if supply != known:
-            table.set_node(supply)
-            self._changed(helped_by(known, supply))
+        if info != known:
+            table.set_node(info)
+            self._changed(helped_by(known, info))
 
     def _csi_node(self, event: InformerEvent[CSINode]) -> None:
         limits: dict[str, int] = {}
@@ -144,16 +149,16 @@ class Follower:
             for driver in event.object.spec.drivers:
                 if driver.allocatable is not None and driver.allocatable.count is not None:
                     limits[driver.name] = driver.allocatable.count
-        self._brain.table.set_volume_limits(event.object.name, limits)
+        self._scheduler.table.set_volume_limits(event.object.name, limits)
         self._changed({Filter.VOLUME_LIMITS})
 
     def _namespace(self, event: InformerEvent[Namespace]) -> None:
         labels = None if isinstance(event, InformerDelete) else event.object.metadata.labels
-        if self._brain.table.set_namespace(event.object.name, labels):
+        if self._scheduler.table.set_namespace(event.object.name, labels):
             self._changed({Filter.POD_AFFINITY})
 
     def _class(self, event: InformerEvent[StorageClass]) -> None:
-        classes = self._brain.table.storage.classes
+        classes = self._scheduler.table.storage.classes
         if isinstance(event, InformerDelete):
             classes.pop(event.object.name, None)
         else:
@@ -162,24 +167,24 @@ class Follower:
 
     def _volume(self, event: InformerEvent[PersistentVolume]) -> None:
         if isinstance(event, InformerDelete):
-            self._brain.table.storage.drop_volume(event.object.name)
+            self._scheduler.table.storage.drop_volume(event.object.name)
         else:
-            self._brain.table.storage.set_volume(event.object)
+            self._scheduler.table.storage.set_volume(event.object)
         self._changed(STORAGE)
 
     def _claim(self, event: InformerEvent[PersistentVolumeClaim]) -> None:
         if isinstance(event, InformerDelete):
-            self._brain.table.storage.drop_claim(event.key)
+            self._scheduler.table.storage.drop_claim(event.key)
         else:
-            self._brain.table.storage.set_claim(event.object)
+            self._scheduler.table.storage.set_claim(event.object)
         self._changed(STORAGE | {Filter.VOLUME_RESTRICTIONS})
 
     def _changed(self, filters: frozenset[Filter] | set[Filter]) -> None:
-        self._brain.changed(filters, self._now())
+        self._scheduler.changed(filters, self._now())
         self._woke()
 
 
-def helped_by(before: Supply | None, after: Supply) -> frozenset[Filter]:
+def helped_by(before: NodeInfo | None, after: NodeInfo) -> frozenset[Filter]:
     """Return the filters that a node may pass now and did not before."""
     if before is None:
         return ALL

@@ -17,7 +17,7 @@ AT_ONCE = 64
 """Steps under way at a time."""
 
 
-class Agenda(Generic[K]):
+class DueQueue(Generic[K]):
     """Subjects by when they are due."""
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """
-Volume claims and volumes: brings them together, and says on both sides how things stand.
+The persistent volume controllers: bind claims to volumes, keep the phases of both, and protect them in use.
 
-What fits what is decided in :mod:`.binding`. Volumes are made and destroyed by drivers, not here: a claim
-that needs one is only marked with the driver that should make it.
+:mod:`.binding` decides which volume fits. CSI drivers create and delete volumes: a claim that needs one is
+only annotated with its provisioner.
 """
 
 from karpenter.api.pod import Pod
@@ -60,13 +60,13 @@ class ClaimController:
         match binding.what_next(claim, chosen_class):
             case Next.CONSUMER:
                 message = "waiting for first consumer to be created before binding"
-                self._tell_once(claim, "WaitForFirstConsumer", message)
+                self._record_once(claim, "WaitForFirstConsumer", message)
             case Next.PROVISIONER:
                 assert chosen_class is not None
                 await self._ask_for_one(claim, chosen_class.provisioner)
             case Next.VOLUME:
                 message = "no persistent volumes available for this claim and no storage class is set"
-                self._tell_once(claim, "FailedBinding", message)
+                self._record_once(claim, "FailedBinding", message)
         if not claim.status.phase:
             await self._set_status(claim, {"phase": "Pending"})
         return None
@@ -118,13 +118,13 @@ class ClaimController:
             f"'{provisioner}' or manually by the system administrator. If volume creation is delayed, "
             "please verify that the provisioner is running and correctly registered."
         )
-        self._tell_once(claim, "ExternalProvisioning", message)
+        self._record_once(claim, "ExternalProvisioning", message)
 
     async def _set_status(self, claim: PersistentVolumeClaim, status: Plain) -> None:
         await self._writer.set_status(PersistentVolumeClaim, claim.name, status, namespace=claim.namespace)
 
-    def _tell_once(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None:
-        self._writer.tell(claim, "Normal", reason, message)
+    def _record_once(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None:
+        self._writer.record_event(claim, "Normal", reason, message)
 
 
 class VolumeController:
@@ -143,7 +143,7 @@ class VolumeController:
         wake(self._claims, queue, lambda claim: [claim.spec.volume_name] if claim.spec.volume_name else [])
 
     async def reconcile(self, key: str) -> float | None:
-        """Write the phase, and let a volume go that nobody holds any more."""
+        """Write the phase, and remove the protection of a volume that no claim is bound to."""
         volume = self._volumes.store.get(key)
         if volume is None:
             return None
@@ -184,7 +184,7 @@ class ClaimProtection:
         ] + [f"{pod.namespace}/{pod.name}-{each.name}" for each in pod.spec.volumes if each.ephemeral]
 
     async def reconcile(self, key: str) -> float | None:
-        """Take the protection off if nobody needs it."""
+        """Remove the protection finalizer if no pod uses the claim."""
         claim = self._claims.store.get(key)
         if claim is None or claim.metadata.deletion_timestamp is None:
             return None

@@ -11,7 +11,7 @@ UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSc
 """A cordoned node repels pods that do not tolerate this, whether or not it already carries the taint."""
 
 
-class Supply(msgspec.Struct, frozen=True):
+class NodeInfo(msgspec.Struct, frozen=True):
     """One node."""
 
     name: str
@@ -23,7 +23,7 @@ class Supply(msgspec.Struct, frozen=True):
     most_pods: int
 
 
-def supply_of(node: Node) -> Supply:
+def node_info(node: Node) -> NodeInfo:
     """
     Return what `node` offers.
 
@@ -31,7 +31,7 @@ def supply_of(node: Node) -> Supply:
         QuantityError: naming the resource that cannot be read.
     """
     room = parse_resources(node.status.allocatable)
-    return Supply(
+    return NodeInfo(
         name=node.name,
         labels=node.metadata.labels,
         # When a taint was added is of no interest here and would make equal nodes differ.

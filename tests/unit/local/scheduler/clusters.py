@@ -6,18 +6,18 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
 from karpenter_local.scheduler import reasons
-from karpenter_local.scheduler.brain import claims_of
-from karpenter_local.scheduler.demand import Demand, Demands
-from karpenter_local.scheduler.judge import Refused, feasible
+from karpenter_local.scheduler.filters import FitError, feasible
+from karpenter_local.scheduler.nodeinfo import NodeInfo, node_info
+from karpenter_local.scheduler.nodetable import AssignedPod, NodeTable
 from karpenter_local.scheduler.place import Placed, place
-from karpenter_local.scheduler.supply import Supply, supply_of
-from karpenter_local.scheduler.table import Occupant, Table
+from karpenter_local.scheduler.podinfo import PodInfo, PodInfos
+from karpenter_local.scheduler.schedule_one import claims_of
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 
 
-def node(name: str, *, zone: str = "a", labels: dict[str, str] | None = None, **more: Any) -> Supply:
+def node(name: str, *, zone: str = "a", labels: dict[str, str] | None = None, **more: Any) -> NodeInfo:
     """Return a node with 4 cpu, 8Gi and room for ten pods, unless told otherwise."""
     room = {"cpu": "4", "memory": "8Gi", "pods": "10", **more.pop("room", {})}
     body = {
@@ -25,7 +25,7 @@ def node(name: str, *, zone: str = "a", labels: dict[str, str] | None = None, **
         "spec": more,
         "status": {"allocatable": room},
     }
-    return supply_of(convert(body, Node))
+    return node_info(convert(body, Node))
 
 
 def pod(
@@ -78,9 +78,9 @@ def spread(app: str, key: str = ZONE, *, skew: int = 1, hard: bool = True, **mor
 class World:
     """A table with nodes and pods, and a word for asking where a pod would go."""
 
-    def __init__(self, *nodes: Supply) -> None:
-        self.table = Table()
-        self.demands = Demands()
+    def __init__(self, *nodes: NodeInfo) -> None:
+        self.table = NodeTable()
+        self.pod_infos = PodInfos()
         self.table.set_namespace("default", {"team": "blue"})
         for each in nodes:
             self.table.set_node(each)
@@ -88,29 +88,29 @@ class World:
     def put(self, on: str, *pods: Pod, living: bool = True) -> "World":
         """Let pods run on a node."""
         for each in pods:
-            self.table.put(self.occupant(each, on, living=living))
+            self.table.put(self.assigned(each, on, living=living))
         return self
 
-    def occupant(self, each: Pod, on: str, *, living: bool = True) -> Occupant:
+    def assigned(self, each: Pod, on: str, *, living: bool = True) -> AssignedPod:
         """Return a pod as something that takes room on a node."""
-        return Occupant(
+        return AssignedPod(
             key=each.key,
             uid=each.metadata.uid,
             node=on,
-            demand=self.demand(each),
+            pod_info=self.pod_info(each),
             claims=tuple(f"{each.namespace}/{use.name}" for use in claims_of(each)),
             living=living,
             started=each.status.start_time,
         )
 
-    def demand(self, each: Pod) -> Demand:
+    def pod_info(self, each: Pod) -> PodInfo:
         """Return what a pod asks for."""
-        return self.demands.of(each)
+        return self.pod_infos.of(each)
 
-    def place(self, each: Pod, *, seed: int = 1) -> Placed | Refused:
+    def place(self, each: Pod, *, seed: int = 1) -> Placed | FitError:
         """Ask where a pod would go."""
-        survey = self.table.storage.survey(each.namespace, claims_of(each))
-        return place(self.table, each.key, self.demand(each), seed=seed, survey=survey)
+        pod_volumes = self.table.storage.pod_volumes(each.namespace, claims_of(each))
+        return place(self.table, each.key, self.pod_info(each), seed=seed, pod_volumes=pod_volumes)
 
     def where(self, each: Pod, *, seed: int = 1) -> str:
         """Return the node a pod would get, or the reasons why it gets none, counted and joined."""
@@ -124,8 +124,8 @@ class World:
 
     def feasible(self, each: Pod) -> set[str]:
         """Return every node a pod could go to, good or bad."""
-        survey = self.table.storage.survey(each.namespace, claims_of(each))
-        rows = feasible(self.table, self.demand(each), survey)
+        pod_volumes = self.table.storage.pod_volumes(each.namespace, claims_of(each))
+        rows = feasible(self.table, self.pod_info(each), pod_volumes)
         return {self.table.rows.names[row] for row in rows.nonzero()[0]}
 
     def choices(self, each: Pod) -> set[str]:

@@ -1,9 +1,10 @@
 """
-The garbage collector: follows every kind there is, and carries out what :mod:`.ownergraph` decides.
+The garbage collector: watches every served kind, and carries out what :mod:`.garbagecollector_graph`
+decides.
 
-An owner that is not known may just not have been heard of yet, so before anything is deleted for want of an
-owner the API server is asked. Kinds come and go with their definitions; the collector asks what is served
-whenever one of those changes. The API server is the one that it shares a process with.
+An owner that is not in the graph may not have been watched yet, so before a dependent is deleted the API
+server is asked for the owner. The served kinds are discovered again whenever a CustomResourceDefinition
+changes. See https://kubernetes.io/docs/concepts/architecture/garbage-collection/
 """
 
 import asyncio
@@ -18,19 +19,19 @@ from karpenter.base.clock import Clock
 from karpenter.base.queue import Supervisor, WorkQueue
 from karpenter.kube.client import Client
 from karpenter.kube.errors import Conflict, KubeError, NotFound
-from karpenter.kube.informer import InformerEvent, Informer, InformerDelete
+from karpenter.kube.informer import Informer, InformerDelete, InformerEvent
 from karpenter.kube.rest import MergePatch, Preconditions
-from karpenter_local.controllers.discovery import Served, Sketch, Sketches, discover
-from karpenter_local.controllers.loop import RETRIES
-from karpenter_local.controllers.ownergraph import (
+from karpenter_local.controllers.discovery import PartialObject, PartialObjects, Served, discover
+from karpenter_local.controllers.garbagecollector_graph import (
     Action,
     Delete,
     DropFinalizer,
     DropOwners,
-    Graph,
-    Thing,
+    GraphNode,
+    OwnerGraph,
     decide,
 )
+from karpenter_local.controllers.loop import RETRIES
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -51,10 +52,10 @@ class Collector:
         self._client = client
         self._clock = clock
         self._chance = chance
-        self._graph = Graph()
+        self._graph = OwnerGraph()
         self._queue: WorkQueue[str] = WorkQueue(backoff=RETRIES)
         self._kinds: dict[tuple[str, str], Served] = {}
-        self._following: dict[Served, tuple[Informer[Sketch], Supervisor]] = {}
+        self._following: dict[Served, tuple[Informer[PartialObject], Supervisor]] = {}
         self._redefined = asyncio.Event()
         self._absent: OrderedDict[str, None] = OrderedDict()
 
@@ -94,8 +95,8 @@ class Collector:
             await self._unfollow(kind)
         for kind in watchable:
             if kind not in self._following:
-                informer: Informer[Sketch] = Informer(
-                    self._client, Sketches.of(kind), chance=self._chance, silence=None
+                informer: Informer[PartialObject] = Informer(
+                    self._client, PartialObjects.of(kind), chance=self._chance, silence=None
                 )
                 informer.subscribe(partial(self._changed, kind))
                 supervisor = Supervisor(chance=self._chance)
@@ -105,10 +106,10 @@ class Collector:
     async def _unfollow(self, kind: Served) -> None:
         informer, supervisor = self._following.pop(kind)
         await supervisor.stop()
-        for sketch in informer.store:
-            self._graph.remove(sketch.metadata.uid)
+        for found in informer.store:
+            self._graph.remove(found.metadata.uid)
 
-    def _changed(self, kind: Served, event: InformerEvent[Sketch]) -> None:
+    def _changed(self, kind: Served, event: InformerEvent[PartialObject]) -> None:
         meta = event.object.metadata
         if kind.kind == "CustomResourceDefinition":
             self._redefined.set()
@@ -117,7 +118,7 @@ class Collector:
             self._note_absent(meta.uid)
         else:
             affected = self._graph.put(
-                Thing(
+                GraphNode(
                     api_version=kind.api_version,
                     kind=kind.kind,
                     namespace=meta.namespace,
@@ -143,25 +144,25 @@ class Collector:
                     self._queue.forget(uid)
 
     async def _consider(self, uid: str) -> None:
-        thing = self._graph.find(uid)
-        if thing is None:
+        node = self._graph.find(uid)
+        if node is None:
             return
-        absent = [owner.uid for owner in thing.owners if await self._is_gone(thing, owner)]
-        for action in decide(self._graph, thing, absent):
+        absent = [owner.uid for owner in node.owners if await self._is_gone(node, owner)]
+        for action in decide(self._graph, node, absent):
             await self._perform(action)
 
-    async def _is_gone(self, thing: Thing, owner: OwnerReference) -> bool:
+    async def _is_gone(self, node: GraphNode, owner: OwnerReference) -> bool:
         """Say whether an owner is gone; if the graph does not know it, ask the server."""
         if self._graph.find(owner.uid) is not None:
             return False
         if owner.uid in self._absent:
             return True
         kind = self._kinds.get((owner.api_version.rpartition("/")[0], owner.kind))
-        if kind is None or (kind.namespaced and not thing.namespace):
+        if kind is None or (kind.namespaced and not node.namespace):
             return False  # of a kind that cannot be asked about: leave it alone
         try:
             found = await self._client.get(
-                Sketches.of(kind), owner.name, namespace=thing.namespace if kind.namespaced else ""
+                PartialObjects.of(kind), owner.name, namespace=node.namespace if kind.namespaced else ""
             )
         except NotFound:
             self._note_absent(owner.uid)
@@ -174,41 +175,41 @@ class Collector:
             self._absent.popitem(last=False)
 
     async def _perform(self, action: Action) -> None:
-        thing = action.thing
-        kind = self._kinds.get((thing.api_version.rpartition("/")[0], thing.kind))
+        node = action.node
+        kind = self._kinds.get((node.api_version.rpartition("/")[0], node.kind))
         if kind is None:
             return
-        target = Sketches.of(kind)
+        target = PartialObjects.of(kind)
         try:
             match action:
                 case Delete(propagation=propagation):
                     await self._client.delete(
                         target,
-                        thing.name,
-                        namespace=thing.namespace,
-                        only_if=Preconditions(uid=thing.uid),
+                        node.name,
+                        namespace=node.namespace,
+                        only_if=Preconditions(uid=node.uid),
                         propagation=propagation,
                     )
-                    log.debug("object.collected", kind=thing.kind, namespace=thing.namespace, name=thing.name)
+                    log.debug("object.collected", kind=node.kind, namespace=node.namespace, name=node.name)
                 case DropOwners(uids=uids):
-                    await self._drop_owners(target, thing, uids)
+                    await self._drop_owners(target, node, uids)
                 case DropFinalizer(finalizer=finalizer):
-                    await self._drop_finalizer(target, thing, finalizer)
+                    await self._drop_finalizer(target, node, finalizer)
         except (NotFound, Conflict):
-            # Gone, or somebody else by that name, or changed meanwhile: its next event brings it back here.
-            self._queue.retry(thing.uid)
+            # Gone, replaced under its name, or changed meanwhile: its next event queues it again.
+            self._queue.retry(node.uid)
 
-    async def _drop_owners(self, target: Sketches, thing: Thing, uids: tuple[str, ...]) -> None:
-        found = await self._client.get(target, thing.name, namespace=thing.namespace)
+    async def _drop_owners(self, target: PartialObjects, node: GraphNode, uids: tuple[str, ...]) -> None:
+        found = await self._client.get(target, node.name, namespace=node.namespace)
         kept = [o for o in found.metadata.owner_references if o.uid not in uids]
         await self._patch(target, found, {"ownerReferences": [_plain(owner) for owner in kept] or None})
 
-    async def _drop_finalizer(self, target: Sketches, thing: Thing, finalizer: str) -> None:
-        found = await self._client.get(target, thing.name, namespace=thing.namespace)
+    async def _drop_finalizer(self, target: PartialObjects, node: GraphNode, finalizer: str) -> None:
+        found = await self._client.get(target, node.name, namespace=node.namespace)
         kept = [each for each in found.metadata.finalizers if each != finalizer]
         await self._patch(target, found, {"finalizers": kept or None})
 
-    async def _patch(self, target: Sketches, found: Sketch, metadata: dict[str, object]) -> None:
+    async def _patch(self, target: PartialObjects, found: PartialObject, metadata: dict[str, object]) -> None:
         meta = found.metadata
         change = MergePatch({"metadata": {"uid": meta.uid, **metadata}}, meta.resource_version)
         await self._client.patch(target, meta.name, change, namespace=meta.namespace)

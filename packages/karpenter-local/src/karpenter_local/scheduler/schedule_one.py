@@ -1,9 +1,9 @@
 """
-Everything the scheduler knows and decides, with no I/O: events in, one decision per pod out.
+One scheduling decision per pod, with no I/O: events in, decisions out.
 
-The shell (:mod:`.loop`) feeds it what changes in the cluster and carries out what it decides. A placed pod
-takes its room at once, before the API server has heard of it, so that the next decision counts with it;
-:meth:`Brain.failed` gives the room back if the server refuses.
+:mod:`.loop` feeds it the changes of the cluster and carries out its decisions. A placed pod is assumed on its
+node at once, before the API server knows of it, so that the next decision counts it;
+:meth:`ScheduleOne.failed` forgets the assumed pod if the server refuses the binding.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,14 +13,14 @@ import msgspec
 from karpenter.api.meta import LabelSelector
 from karpenter.api.pod import Pod
 from karpenter_local.scheduler import reasons
-from karpenter_local.scheduler.demand import Demand, Demands
-from karpenter_local.scheduler.judge import Refused
+from karpenter_local.scheduler.filters import FitError
+from karpenter_local.scheduler.nodetable import AssignedPod, NodeTable
 from karpenter_local.scheduler.place import Placed, place
-from karpenter_local.scheduler.preempt import Budget, Situation, Victims, preempt
-from karpenter_local.scheduler.queue import Queue
+from karpenter_local.scheduler.podinfo import PodInfo, PodInfos
+from karpenter_local.scheduler.preempt import PDBLimit, PreemptionContext, Victims, preempt
+from karpenter_local.scheduler.queue import SchedulingQueue
 from karpenter_local.scheduler.reasons import Filter
 from karpenter_local.scheduler.storage import ClaimUse
-from karpenter_local.scheduler.table import Occupant, Table
 
 NAME = "default-scheduler"
 
@@ -47,19 +47,19 @@ class _Answer(msgspec.Struct, frozen=True):
     opened: int
 
 
-class Brain:
+class ScheduleOne:
     """What the scheduler knows of the cluster."""
 
     def __init__(self, *, seed: int) -> None:
-        self.table = Table()
-        self.queue = Queue()
+        self.table = NodeTable()
+        self.queue = SchedulingQueue()
         self._seed = seed
-        self._demands = Demands()
+        self._pod_infos = PodInfos()
         self._waiting: dict[str, Pod] = {}
         self._assumed: set[str] = set()
-        self._nominated: dict[str, Occupant] = {}
+        self._nominated: dict[str, AssignedPod] = {}
         """Pods for which room is being made, as if they were there already."""
-        self._answers: dict[Demand, _Answer] = {}
+        self._answers: dict[PodInfo, _Answer] = {}
         self._opened = 0
         """Grows with every change that could make room somewhere."""
 
@@ -91,51 +91,51 @@ class Brain:
         self._opened += 1
         self.queue.changed(filters, now)
 
-    def demand(self, pod: Pod, own: LabelSelector | None) -> Demand:
+    def pod_info(self, pod: Pod, own: LabelSelector | None) -> PodInfo:
         """Return what a pod asks for."""
-        return self._demands.of(pod, own)
+        return self._pod_infos.of(pod, own)
 
     def pod(self, key: str) -> Pod | None:
         """Return a pod that waits for a node."""
         return self._waiting.get(key)
 
     def decide(
-        self, pod: Pod, own: LabelSelector | None, budgets: Callable[[], Iterable[Budget]], now: float
+        self, pod: Pod, own: LabelSelector | None, budgets: Callable[[], Iterable[PDBLimit]], now: float
     ) -> Placed | Unplaced:
         """Decide about a pod whose turn it is; a placed pod takes its room at once."""
-        demand = self._demands.of(pod, own)
+        pod_info = self._pod_infos.of(pod, own)
         uses = claims_of(pod)
-        remembered = self._recall(demand) if not uses else None
+        remembered = self._recall(pod_info) if not uses else None
         if remembered is not None:
             self.queue.park(pod.key, remembered.filters)
             return Unplaced(message=remembered.message)
-        survey = self.table.storage.survey(pod.namespace, uses)
+        pod_volumes = self.table.storage.pod_volumes(pod.namespace, uses)
         nominated = self._nominated.get(pod.key)
         expected = tuple(
             each
             for each in self._nominated.values()
-            if each.key != pod.key and each.demand.priority >= demand.priority
+            if each.key != pod.key and each.pod_info.priority >= pod_info.priority
         )
         found = place(
             self.table,
             pod.key,
-            demand,
+            pod_info,
             seed=self._seed,
-            survey=survey,
+            pod_volumes=pod_volumes,
             nominated=nominated.node if nominated is not None else "",
             expected=expected,
         )
         if isinstance(found, Placed):
-            self._assume(pod, demand, found)
+            self._assume(pod, pod_info, found)
             self.queue.changed(NEIGHBOURS, now)
             return found
-        situation = Situation(
+        context = PreemptionContext(
             budgets=budgets,
             expected=expected,
             nominated=nominated.node if nominated is not None else "",
         )
         outcome = preempt(
-            self.table, pod.key, demand, found, seed=self._seed, situation=situation, survey=survey
+            self.table, pod.key, pod_info, found, seed=self._seed, context=context, pod_volumes=pod_volumes
         )
         self.queue.park(pod.key, found.filters)
         if isinstance(outcome, Victims):
@@ -143,7 +143,7 @@ class Brain:
             return Unplaced(message=self._message(found, ""), victims=outcome)
         message = self._message(found, outcome)
         if not uses and not expected:
-            self._remember(demand, found, message)
+            self._remember(pod_info, found, message)
         return Unplaced(message=message)
 
     def failed(self, key: str, now: float) -> None:
@@ -164,7 +164,7 @@ class Brain:
         return [
             each.key
             for each in self._nominated.values()
-            if each.node == node and each.demand.priority < priority
+            if each.node == node and each.pod_info.priority < priority
         ]
 
     def _see_bound(self, pod: Pod, own: LabelSelector | None, now: float) -> None:
@@ -178,57 +178,57 @@ class Brain:
             return
         known = self.table.occupants.get(pod.key)
         self._assumed.discard(pod.key)
-        occupant = self._occupant(pod, self._demands.of(pod, own), pod.spec.node_name)
-        self.table.put(occupant)
+        assigned = self._assigned(pod, self._pod_infos.of(pod, own), pod.spec.node_name)
+        self.table.put(assigned)
         if known is None:
-            self.queue.changed(NEIGHBOURS, now)  # it takes room, but may be the neighbour somebody waits for
-        elif known.node != occupant.node or known.demand.requests != occupant.demand.requests:
+            self.queue.changed(NEIGHBOURS, now)  # it takes capacity, but may satisfy another pod's affinity
+        elif known.node != assigned.node or known.pod_info.requests != assigned.pod_info.requests:
             self.changed(ROOM | NEIGHBOURS, now)
-        elif known.demand is not occupant.demand or known.living is not occupant.living:
+        elif known.pod_info is not assigned.pod_info or known.living is not assigned.living:
             self.queue.changed(NEIGHBOURS, now)
 
-    def _assume(self, pod: Pod, demand: Demand, found: Placed) -> None:
+    def _assume(self, pod: Pod, pod_info: PodInfo, found: Placed) -> None:
         self._nominated.pop(pod.key, None)
         self._assumed.add(pod.key)
-        self.table.put(self._occupant(pod, demand, found.node))
+        self.table.put(self._assigned(pod, pod_info, found.node))
         for binding in found.bindings:
             if binding.volume:
                 self.table.storage.promised[binding.volume] = binding.claim.key
 
-    def _occupant(self, pod: Pod, demand: Demand, node: str) -> Occupant:
-        return Occupant(
+    def _assigned(self, pod: Pod, pod_info: PodInfo, node: str) -> AssignedPod:
+        return AssignedPod(
             key=pod.key,
             uid=pod.metadata.uid,
             node=node,
-            demand=demand,
+            pod_info=pod_info,
             claims=tuple(f"{pod.namespace}/{use.name}" for use in claims_of(pod)),
             living=pod.metadata.deletion_timestamp is None,
             started=pod.status.start_time,
         )
 
     def _nominate(self, pod: Pod, own: LabelSelector | None, node: str) -> None:
-        self._nominated[pod.key] = self._occupant(pod, self._demands.of(pod, own), node)
+        self._nominated[pod.key] = self._assigned(pod, self._pod_infos.of(pod, own), node)
 
-    def _message(self, found: Refused, preemption: str) -> str:
+    def _message(self, found: FitError, preemption: str) -> str:
         return reasons.unavailable(
             self.table.rows.nodes, found.words.elements(), everywhere=found.everywhere, preemption=preemption
         )
 
-    def _remember(self, demand: Demand, found: Refused, message: str) -> None:
-        if demand.priority <= self.table.lowest_priority:
+    def _remember(self, pod_info: PodInfo, found: FitError, message: str) -> None:
+        if pod_info.priority <= self.table.lowest_priority:
             if len(self._answers) > MOST_ANSWERS:
                 self._answers.clear()
-            self._answers[demand] = _Answer(message, found.filters, self.table.revision, self._opened)
+            self._answers[pod_info] = _Answer(message, found.filters, self.table.revision, self._opened)
 
-    def _recall(self, demand: Demand) -> _Answer | None:
+    def _recall(self, pod_info: PodInfo) -> _Answer | None:
         """
         Return what was found for this template before, if it must be the same now.
 
         Pods that arrive in the meantime take room and give none, so only rules about neighbours could be met
         that were not before.
         """
-        answer = self._answers.get(demand)
-        if answer is None or answer.opened != self._opened or demand.priority > self.table.lowest_priority:
+        answer = self._answers.get(pod_info)
+        if answer is None or answer.opened != self._opened or pod_info.priority > self.table.lowest_priority:
             return None
         if answer.revision != self.table.revision and answer.filters & NEIGHBOURS:
             return None

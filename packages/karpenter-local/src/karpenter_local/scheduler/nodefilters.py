@@ -2,7 +2,7 @@
 The filters that look at the node alone: cordon, taints, selector and required affinity; and the matching
 scores.
 
-The answers depend only on the pod's :class:`.demand.Placement` and the node, so they are kept per placement
+The answers depend only on the pod's :class:`.podinfo.Placement` and the node, so they are kept per placement
 and row, and worked out anew only for rows whose node changed since.
 """
 
@@ -13,10 +13,10 @@ from karpenter.api.node import Taint
 from karpenter.api.pod import Toleration
 from karpenter.core.model.taints import tolerates_taint
 from karpenter_local.scheduler import nodeterms, reasons
-from karpenter_local.scheduler.demand import Placement
+from karpenter_local.scheduler.nodeinfo import UNSCHEDULABLE_TAINT, NodeInfo
+from karpenter_local.scheduler.podinfo import NodeConstraints
 from karpenter_local.scheduler.reasons import Filter
 from karpenter_local.scheduler.rows import Ints, Mask, Rows
-from karpenter_local.scheduler.supply import UNSCHEDULABLE_TAINT, Supply
 
 MOST_VIEWS = 4096
 """Placements whose answers are kept at a time."""
@@ -25,10 +25,10 @@ _REPELS = frozenset({"NoSchedule", "NoExecute"})
 _DISCOURAGES = "PreferNoSchedule"
 
 
-class View:
+class NodeFilterResult:
     """What one placement finds on every row."""
 
-    def __init__(self, placement: Placement, rows: Rows) -> None:
+    def __init__(self, placement: NodeConstraints, rows: Rows) -> None:
         self.placement = placement
         self.seen = -1
         """The revision of the nodes up to which the answers hold."""
@@ -65,7 +65,7 @@ class View:
         """The sum of the weights of preferred terms that hold."""
         return self._preferred.data
 
-    def look(self, row: int, node: Supply) -> None:
+    def look(self, row: int, node: NodeInfo) -> None:
         """Work out the answers for one row."""
         want = self.placement
         matches = _matches(want, node)
@@ -86,18 +86,20 @@ class View:
             self.refusals[row] = refusal
 
 
-class Views:
+class NodeFilterResults:
     """The views of recent placements, brought up to date when they are asked for."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        self._views: OrderedDict[Placement, View] = OrderedDict()
+        self._views: OrderedDict[NodeConstraints, NodeFilterResult] = OrderedDict()
 
-    def of(self, placement: Placement, nodes: dict[int, Supply], changed: Ints, revision: int) -> View:
+    def of(
+        self, placement: NodeConstraints, nodes: dict[int, NodeInfo], changed: Ints, revision: int
+    ) -> NodeFilterResult:
         """Return the view; `changed` holds the revision at which each row's node changed last."""
         view = self._views.get(placement)
         if view is None:
-            view = self._views[placement] = View(placement, self._rows)
+            view = self._views[placement] = NodeFilterResult(placement, self._rows)
             if len(self._views) > MOST_VIEWS:
                 self._views.popitem(last=False)
         else:
@@ -121,14 +123,14 @@ def first_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]
     return next((t for t in taints if t.effect in _REPELS and not tolerated(t, tolerations)), None)
 
 
-def _matches(want: Placement, node: Supply) -> bool:
+def _matches(want: NodeConstraints, node: NodeInfo) -> bool:
     if any(node.labels.get(key) != value for key, value in want.selector):
         return False
     return want.terms is None or nodeterms.any_holds(want.terms, node.labels, node.name)
 
 
 def _first_refusal(
-    want: Placement, node: Supply, *, matches: bool, repelled: Taint | None
+    want: NodeConstraints, node: NodeInfo, *, matches: bool, repelled: Taint | None
 ) -> tuple[Filter, str] | None:
     if want.names is not None and node.name not in want.names:
         return Filter.NODE_NAME, reasons.NOT_NAMED

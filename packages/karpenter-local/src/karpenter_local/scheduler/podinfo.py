@@ -1,8 +1,8 @@
 """
 What a pod asks of a node, compiled once per template.
 
-Pods that differ only in their names share one :class:`Demand`, so whatever is worked out for one replica
-(which nodes match its selector, which crowds it belongs to) serves all of them. Volumes are left out: each
+Pods that differ only in their names share one :class:`PodInfo`, so that what is computed for one replica
+(nodes that match its node affinity, selectors that match it) serves all of them. Volumes are left out: each
 replica may have its own, see :mod:`.volumes`.
 """
 
@@ -23,10 +23,10 @@ from karpenter.api.pod import (
 )
 from karpenter.core.model.hostportusage import HostPort, host_ports
 from karpenter.core.model.resources import CPU, MEMORY, PODS, pod_requests
-from karpenter_local.scheduler.census import Rule
-from karpenter_local.scheduler.crowd import Clause, Crowd, Identity, select
+from karpenter_local.scheduler.podcounts import AffinityRule
+from karpenter_local.scheduler.podselector import PodLabels, PodSelector, PodSelectorTerm, select
 
-MOST_DEMANDS = 16384
+MAX_POD_INFOS = 16384
 """Templates remembered at a time."""
 
 DEFAULT_MILLI_CPU = 100
@@ -34,10 +34,10 @@ DEFAULT_MEMORY = 200 * 2**20
 """What a pod that asks for nothing counts for when nodes are compared by load."""
 
 HARD_AFFINITY_WEIGHT = 1
-"""How much the required affinity of a placed pod draws newcomers that match it."""
+"""How much the required affinity of a placed pod draws incoming pods that match it."""
 
 
-class Placement(msgspec.Struct, frozen=True):
+class NodeConstraints(msgspec.Struct, frozen=True):
     """What the pod asks of the node itself, whatever else runs there."""
 
     selector: tuple[tuple[str, str], ...] = ()
@@ -50,10 +50,10 @@ class Placement(msgspec.Struct, frozen=True):
     """The only nodes that the required terms name, as those of a daemon's pods do; None if they name none."""
 
 
-class Spread(msgspec.Struct, frozen=True):
+class SpreadConstraint(msgspec.Struct, frozen=True):
     """One topology spread constraint."""
 
-    crowd: Crowd
+    pod_selector: PodSelector
     key: str
     max_skew: int
     counts_itself: bool
@@ -63,45 +63,45 @@ class Spread(msgspec.Struct, frozen=True):
     honours_taints: bool = False
 
 
-class Pull(Rule, frozen=True):
+class WeightedAffinityRule(AffinityRule, frozen=True):
     """A rule with a weight: positive draws pods near, negative keeps them away."""
 
     weight: int = 0
 
 
-class Demand(msgspec.Struct, frozen=True, eq=False):
+class PodInfo(msgspec.Struct, frozen=True, eq=False):
     """What the scheduler knows about pods of one template. Interned, so it is compared by identity."""
 
-    identity: Identity
+    pod_labels: PodLabels
     priority: int
     may_preempt: bool
     requests: tuple[tuple[str, int], ...]
     """Without zeros and without the pod itself."""
     load: tuple[int, int]
     """Milli cpu and bytes for comparing nodes: as requests, but never nothing."""
-    placement: Placement
+    placement: NodeConstraints
     ports: tuple[HostPort, ...] = ()
-    hard_spread: tuple[Spread, ...] = ()
-    soft_spread: tuple[Spread, ...] = ()
+    hard_spread: tuple[SpreadConstraint, ...] = ()
+    soft_spread: tuple[SpreadConstraint, ...] = ()
     default_spread: bool = False
     """Whether soft_spread is the scheduler's default, not the pod's own: nodes may then lack a label."""
-    near: tuple[Rule, ...] = ()
-    """Required affinity. All rules share one crowd: pods that match every term at once."""
-    apart: tuple[Rule, ...] = ()
+    near: tuple[AffinityRule, ...] = ()
+    """Required affinity. All rules share one selector: pods that match every term at once."""
+    apart: tuple[AffinityRule, ...] = ()
     """Required anti-affinity."""
-    pulls: tuple[Pull, ...] = ()
+    weighted_rules: tuple[WeightedAffinityRule, ...] = ()
     """Preferred affinity and anti-affinity."""
-    drawn: tuple[Pull, ...] = ()
-    """What the pod, once placed, means for newcomers: its preferences, and its required affinity."""
+    carried_rules: tuple[WeightedAffinityRule, ...] = ()
+    """What the pod, once placed, means for incoming pods: its preferences, and its required affinity."""
 
 
-class Demands:
+class PodInfos:
     """Compiles pods into demands, the same one for pods of the same template."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, Demand] = OrderedDict()
+        self._known: OrderedDict[bytes, PodInfo] = OrderedDict()
 
-    def of(self, pod: Pod, own: LabelSelector | None = None) -> Demand:
+    def of(self, pod: Pod, own: LabelSelector | None = None) -> PodInfo:
         """
         Return what `pod` asks for.
 
@@ -111,14 +111,14 @@ class Demands:
             QuantityError: naming the container and resource that cannot be read.
         """
         key = _fingerprint(pod, own)
-        demand = self._known.get(key)
-        if demand is None:
-            demand = self._known[key] = compile_demand(pod, own)
-            if len(self._known) > MOST_DEMANDS:
+        pod_info = self._known.get(key)
+        if pod_info is None:
+            pod_info = self._known[key] = compile_pod_info(pod, own)
+            if len(self._known) > MAX_POD_INFOS:
                 self._known.popitem(last=False)
         else:
             self._known.move_to_end(key)
-        return demand
+        return pod_info
 
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -147,10 +147,10 @@ def _fingerprint(pod: Pod, own: LabelSelector | None) -> bytes:
     return _encode(seen)
 
 
-def compile_demand(pod: Pod, own: LabelSelector | None = None) -> Demand:
+def compile_pod_info(pod: Pod, own: LabelSelector | None = None) -> PodInfo:
     """Return what `pod` asks for, worked out from its spec."""
     spec = pod.spec
-    identity = Identity.of(pod.namespace, pod.metadata.labels)
+    pod_labels = PodLabels.of(pod.namespace, pod.metadata.labels)
     requests = {name: amount for name, amount in pod_requests(pod).items() if amount and name != PODS}
     affinity = spec.affinity
     near = affinity.pod_affinity if affinity else None
@@ -158,9 +158,9 @@ def compile_demand(pod: Pod, own: LabelSelector | None = None) -> Demand:
     own_spread = spec.topology_spread_constraints
     defaulted = not own_spread and own is not None
     soft = _default_spread(own) if defaulted else own_spread
-    pulls = (*_pulls(pod, near, 1), *_pulls(pod, apart, -1))
-    return Demand(
-        identity=identity,
+    weighted_rules = (*_weighted_rules(pod, near, 1), *_weighted_rules(pod, apart, -1))
+    return PodInfo(
+        pod_labels=pod_labels,
         priority=spec.priority or 0,
         may_preempt=spec.preemption_policy != "Never",
         requests=tuple(sorted(requests.items())),
@@ -172,12 +172,15 @@ def compile_demand(pod: Pod, own: LabelSelector | None = None) -> Demand:
         default_spread=defaulted,
         near=_together(pod, near),
         apart=_rules(pod, apart),
-        pulls=pulls,
-        drawn=(*pulls, *(Pull(r.crowd, r.key, HARD_AFFINITY_WEIGHT) for r in _rules(pod, near))),
+        weighted_rules=weighted_rules,
+        carried_rules=(
+            *weighted_rules,
+            *(WeightedAffinityRule(r.pod_selector, r.key, HARD_AFFINITY_WEIGHT) for r in _rules(pod, near)),
+        ),
     )
 
 
-def _placement(pod: Pod) -> Placement:
+def _placement(pod: Pod) -> NodeConstraints:
     spec = pod.spec
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     terms: tuple[NodeSelectorTerm, ...] | None = None
@@ -187,7 +190,7 @@ def _placement(pod: Pod) -> Placement:
         terms = required.node_selector_terms if required is not None else None
         preferred = node_affinity.preferred_during_scheduling_ignored_during_execution
         preferences = tuple((each.weight, each.preference) for each in preferred if each.weight)
-    return Placement(
+    return NodeConstraints(
         selector=tuple(sorted(spec.node_selector.items())),
         terms=terms,
         tolerations=spec.tolerations,
@@ -213,11 +216,11 @@ def named_nodes(terms: tuple[NodeSelectorTerm, ...] | None) -> frozenset[str] | 
     return frozenset(found)
 
 
-def _spread(pod: Pod, constraint: TopologySpreadConstraint) -> Spread:
+def _spread(pod: Pod, constraint: TopologySpreadConstraint) -> SpreadConstraint:
     extra = _alike(pod, constraint.match_label_keys, "In")
     selector = select(constraint.label_selector, *extra)
-    return Spread(
-        crowd=Crowd((Clause(frozenset({pod.namespace}), selector),), living=True),
+    return SpreadConstraint(
+        pod_selector=PodSelector((PodSelectorTerm(frozenset({pod.namespace}), selector),), living=True),
         key=constraint.topology_key,
         max_skew=constraint.max_skew,
         counts_itself=selector.matches(pod.metadata.labels),
@@ -240,22 +243,22 @@ def _default_spread(own: LabelSelector | None) -> tuple[TopologySpreadConstraint
     )
 
 
-def _rules(pod: Pod, affinity: PodAffinity | None) -> tuple[Rule, ...]:
+def _rules(pod: Pod, affinity: PodAffinity | None) -> tuple[AffinityRule, ...]:
     terms = affinity.required_during_scheduling_ignored_during_execution if affinity else ()
-    return tuple(Rule(Crowd((_clause(pod, term),)), term.topology_key) for term in terms)
+    return tuple(AffinityRule(PodSelector((_clause(pod, term),)), term.topology_key) for term in terms)
 
 
-def _together(pod: Pod, affinity: PodAffinity | None) -> tuple[Rule, ...]:
+def _together(pod: Pod, affinity: PodAffinity | None) -> tuple[AffinityRule, ...]:
     terms = affinity.required_during_scheduling_ignored_during_execution if affinity else ()
-    crowd = Crowd(tuple(_clause(pod, term) for term in terms))
-    return tuple(Rule(crowd, term.topology_key) for term in terms)
+    pod_selector = PodSelector(tuple(_clause(pod, term) for term in terms))
+    return tuple(AffinityRule(pod_selector, term.topology_key) for term in terms)
 
 
-def _pulls(pod: Pod, affinity: PodAffinity | None, sign: int) -> tuple[Pull, ...]:
+def _weighted_rules(pod: Pod, affinity: PodAffinity | None, sign: int) -> tuple[WeightedAffinityRule, ...]:
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     return tuple(
-        Pull(
-            Crowd((_clause(pod, each.pod_affinity_term),)),
+        WeightedAffinityRule(
+            PodSelector((_clause(pod, each.pod_affinity_term),)),
             each.pod_affinity_term.topology_key,
             sign * each.weight,
         )
@@ -264,11 +267,11 @@ def _pulls(pod: Pod, affinity: PodAffinity | None, sign: int) -> tuple[Pull, ...
     )
 
 
-def _clause(pod: Pod, term: PodAffinityTerm) -> Clause:
+def _clause(pod: Pod, term: PodAffinityTerm) -> PodSelectorTerm:
     extra = (*_alike(pod, term.match_label_keys, "In"), *_alike(pod, term.mismatch_label_keys, "NotIn"))
     everywhere = term.namespace_selector
     named = term.namespaces or (() if everywhere is not None else (pod.namespace,))
-    return Clause(
+    return PodSelectorTerm(
         namespaces=frozenset(named),
         selector=select(term.label_selector, *extra),
         namespace_selector=None if everywhere is None else select(everywhere),

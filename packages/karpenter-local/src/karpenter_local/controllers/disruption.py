@@ -1,11 +1,11 @@
 """
-Disruption budgets: how many of their pods may be evicted right now.
+The disruption controller: the status of PodDisruptionBudgets, how many of their pods may be evicted now.
 
-Healthy pods are ready, not on their way out and not just evicted. How many there should be follows from the
-pods themselves, or, where the budget is a share or a maximum of missing ones, from the size of the workloads
-behind them.
+Healthy pods are ready, not being deleted and not just evicted. The desired number follows from the pods, or,
+where the budget is a percentage or maxUnavailable, from the scale of the workloads that manage them.
+See https://kubernetes.io/docs/tasks/run-application/configure-pdb/
 
-Pure but for :class:`BudgetController`; what an eviction then does is the API server's business.
+Pure but for :class:`BudgetController`; evictions are decided by the API server.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from karpenter.core.model.selectors import parse_selector
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import plain, pods
 from karpenter_local.controllers.informers import BY_NAMESPACE, Informers
-from karpenter_local.controllers.loop import patience, wake
+from karpenter_local.controllers.loop import batch_delay, wake
 from karpenter_local.controllers.writer import Writer
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ FORGET_EVICTION = timedelta(minutes=2)
 """An evicted pod that is still there after this was not evicted after all."""
 
 
-class Count(msgspec.Struct, frozen=True):
-    """What a budget comes to."""
+class BudgetStatus(msgspec.Struct, frozen=True):
+    """The numbers of a budget's status."""
 
     healthy: int
     desired: int
@@ -45,7 +45,7 @@ class Count(msgspec.Struct, frozen=True):
     look_again: float | None
 
 
-def count(budget: PodDisruptionBudget, mine: Sequence[Pod], scale: int, now: datetime) -> Count:
+def count(budget: PodDisruptionBudget, mine: Sequence[Pod], scale: int, now: datetime) -> BudgetStatus:
     """Return what the budget comes to; `scale` is the size of the workloads behind its pods."""
     evicted, look_again = _pending(budget.status, mine, now)
     healthy = sum(pods.is_ready(pod) and not pods.is_leaving(pod) and pod.name not in evicted for pod in mine)
@@ -60,7 +60,7 @@ def count(budget: PodDisruptionBudget, mine: Sequence[Pod], scale: int, now: dat
         expected = len(mine)
         desired = int(least) if least is not None else 0
     allowed = max(0, healthy - desired) if expected > 0 else 0
-    return Count(healthy, desired, expected, allowed, evicted, look_again)
+    return BudgetStatus(healthy, desired, expected, allowed, evicted, look_again)
 
 
 def needs_scale(budget: PodDisruptionBudget) -> bool:
@@ -78,7 +78,7 @@ def unmanaged_sentence(budget: PodDisruptionBudget) -> str:
     )
 
 
-def status(budget: PodDisruptionBudget, found: Count, now: datetime) -> Plain:
+def status(budget: PodDisruptionBudget, found: BudgetStatus, now: datetime) -> Plain:
     """Return the status to write."""
     enough = found.allowed > 0
     known = next((each for each in budget.status.conditions if each.type == "DisruptionAllowed"), None)
@@ -174,12 +174,12 @@ class BudgetController:
     def watch(self, queue: WorkQueue[str]) -> None:
         """Look at a budget when it, one of its pods or the size of a workload in its namespace changes."""
         wake(self._budgets, queue, lambda budget: [budget.key])
-        wake(self._pods, queue, self._covering, after=self._patience)
+        wake(self._pods, queue, self._covering, after=self._batch_delay)
         for informer in self._owners.values():
-            wake(informer, queue, self._in_namespace, after=self._patience)
+            wake(informer, queue, self._in_namespace, after=self._batch_delay)
 
-    def _patience(self, _: str) -> float:
-        return patience(len(self._pods.store))
+    def _batch_delay(self, _: str) -> float:
+        return batch_delay(len(self._pods.store))
 
     def _covering(self, pod: Pod) -> list[str]:
         return [
@@ -205,7 +205,7 @@ class BudgetController:
         ]
         now = self._clock.now()
         if needs_scale(budget) and any(_unmanaged(pod) for pod in mine):
-            self._writer.tell(budget, "Warning", "UnmanagedPods", unmanaged_sentence(budget))
+            self._writer.record_event(budget, "Warning", "UnmanagedPods", unmanaged_sentence(budget))
         found = count(budget, mine, self._scale(mine), now)
         new = status(budget, found, now)
         if not is_current(budget.status, new):
@@ -215,7 +215,7 @@ class BudgetController:
         return found.look_again
 
     def _scale(self, mine: Sequence[Pod]) -> int:
-        """Return the summed size of the workloads behind the pods; pods that nobody manages do not count."""
+        """Return the summed size of the workloads behind the pods; pods without a controller do not count."""
         sizes: dict[str, int] = {}
         for pod in mine:
             owner = plain.managing_owner(pod.metadata.owner_references)

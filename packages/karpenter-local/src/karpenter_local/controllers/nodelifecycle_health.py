@@ -1,10 +1,10 @@
 """
-What the cluster thinks of a node: whether it is heard of, which conditions follow, and which taints.
+Node health: whether a node still reports, and the conditions and taints that follow.
 
-A node whose lease was not renewed for longer than its lease lasts (and at least 40 s) is not heard of: what
-it said last counts for nothing. Taints follow from conditions: a node that is not ready, not heard of, short
-of something or cordoned is kept free of new pods, and in the first two cases pods that do not tolerate it
-are made to leave.
+A node whose lease was not renewed for longer than the lease lasts, and at least 40 s, is unreachable: its
+conditions become Unknown. Taints follow from conditions: a node that is not ready, unreachable, under
+pressure or cordoned gets no new pods, and in the first two cases pods that do not tolerate the taint are
+evicted. See https://kubernetes.io/docs/concepts/architecture/nodes/
 
 Pure: ``now`` is an argument.
 """
@@ -37,7 +37,7 @@ _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _OURS = frozenset({NOT_READY, UNREACHABLE, _UNSCHEDULABLE, *_TAINT_OF.values()})
 
 
-class Heard(msgspec.Struct, frozen=True):
+class NodeHealthData(msgspec.Struct, frozen=True):
     """When something was last heard of a node, and what."""
 
     at: datetime
@@ -50,7 +50,9 @@ def ready_condition(node: Node) -> NodeCondition | None:
     return next((each for each in node.status.conditions if each.type == "Ready"), None)
 
 
-def hear(node: Node, lease: Lease | None, before: Heard | None, now: datetime) -> Heard:
+def update_health(
+    node: Node, lease: Lease | None, before: NodeHealthData | None, now: datetime
+) -> NodeHealthData:
     """Return when the node was last heard of: now, if its lease or its report is new to us."""
     renewed = lease.spec.renew_time if lease is not None else None
     ready = ready_condition(node)
@@ -58,12 +60,12 @@ def hear(node: Node, lease: Lease | None, before: Heard | None, now: datetime) -
     if before is None:
         born = node.metadata.creation_timestamp or now
         first = now if ready is not None or renewed is not None else min(now, born)
-        return Heard(first, renewed, reported)
+        return NodeHealthData(first, renewed, reported)
     is_news = renewed != before.renewed or (reported is not None and reported != before.reported)
-    return Heard(now if is_news else before.at, renewed, reported)
+    return NodeHealthData(now if is_news else before.at, renewed, reported)
 
 
-def is_silent(node: Node, lease: Lease | None, heard: Heard, now: datetime) -> bool:
+def is_silent(node: Node, lease: Lease | None, heard: NodeHealthData, now: datetime) -> bool:
     """Say whether the node has not been heard of for too long."""
     grace = GRACE
     if lease is not None:

@@ -1,9 +1,9 @@
 """
-Which pods a rule speaks of: a namespace rule and a label selector, compiled into values that can be
-dictionary keys.
+Which pods a rule selects: namespaces and a label selector, compiled into values that can be dictionary
+keys.
 
-Spread constraints and pod affinity terms all come down to a :class:`Crowd`. Two rules with the same crowd
-share one count, whichever pods carry them. Says nothing about where those pods are; that is :mod:`.census`.
+Spread constraints and pod affinity terms both use a :class:`PodSelector`. Two rules with the same selector
+share one count, whichever pods have them. Where the pods are is counted in :mod:`.podcounts`.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from karpenter.core.model.selectors import Selector, parse_selector
 Labels = tuple[tuple[str, str], ...]
 
 
-class Identity(msgspec.Struct, frozen=True):
+class PodLabels(msgspec.Struct, frozen=True):
     """What a selector can see of a pod. Pods of one template share it."""
 
     namespace: str
@@ -24,7 +24,7 @@ class Identity(msgspec.Struct, frozen=True):
     """The labels, sorted by key."""
 
     @classmethod
-    def of(cls, namespace: str, labels: Mapping[str, str]) -> "Identity":
+    def of(cls, namespace: str, labels: Mapping[str, str]) -> "PodLabels":
         """Return the identity of a pod with these labels."""
         return cls(namespace, tuple(sorted(labels.items())))
 
@@ -42,7 +42,7 @@ def select(selector: LabelSelector | None, *extra: LabelSelectorRequirement) -> 
     return parse_selector(widened)
 
 
-class Clause(msgspec.Struct, frozen=True):
+class PodSelectorTerm(msgspec.Struct, frozen=True):
     """Pods of some namespaces that match a selector."""
 
     namespaces: frozenset[str]
@@ -50,30 +50,30 @@ class Clause(msgspec.Struct, frozen=True):
     namespace_selector: Selector | None = None
     """Namespaces that count besides the named ones."""
 
-    def includes(self, identity: Identity, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
+    def includes(self, pod_labels: PodLabels, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
         """Say whether the clause speaks of pods with this identity; `namespaces` holds the known labels."""
-        if identity.namespace not in self.namespaces:
+        if pod_labels.namespace not in self.namespaces:
             if self.namespace_selector is None:
                 return False
-            if not self.namespace_selector.matches(namespaces.get(identity.namespace, {})):
+            if not self.namespace_selector.matches(namespaces.get(pod_labels.namespace, {})):
                 return False
-        return self.selector.matches(dict(identity.pairs))
+        return self.selector.matches(dict(pod_labels.pairs))
 
 
-class Crowd(msgspec.Struct, frozen=True):
-    """The pods that every clause includes."""
+class PodSelector(msgspec.Struct, frozen=True):
+    """The pods that every term selects."""
 
-    clauses: tuple[Clause, ...]
+    clauses: tuple[PodSelectorTerm, ...]
     living: bool = False
     """Leave out pods that are being deleted, as spread constraints do."""
 
     @property
     def namespaces(self) -> frozenset[str] | None:
-        """The namespaces outside which there is nobody to count; None where any may have some."""
+        """The only namespaces whose pods can match; None where those of any may."""
         if any(clause.namespace_selector is not None for clause in self.clauses):
             return None
         return frozenset.intersection(*(clause.namespaces for clause in self.clauses))
 
-    def includes(self, identity: Identity, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
+    def includes(self, pod_labels: PodLabels, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
         """Say whether every clause includes pods with this identity."""
-        return all(clause.includes(identity, namespaces) for clause in self.clauses)
+        return all(clause.includes(pod_labels, namespaces) for clause in self.clauses)

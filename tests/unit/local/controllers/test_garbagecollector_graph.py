@@ -5,23 +5,23 @@ from typing import Any
 import pytest
 
 from karpenter.api.meta import OwnerReference
-from karpenter_local.controllers.ownergraph import (
+from karpenter_local.controllers.garbagecollector_graph import (
     FOREGROUND,
     ORPHAN,
     Delete,
     DropFinalizer,
     DropOwners,
-    Graph,
-    Thing,
+    GraphNode,
+    OwnerGraph,
     decide,
 )
 
 
-def thing(uid: str, *owners: str, blocks: bool = True, **more: Any) -> Thing:
+def node(uid: str, *owners: str, blocks: bool = True, **more: Any) -> GraphNode:
     """Return an object that belongs to others, by their uids."""
-    return Thing(
+    return GraphNode(
         api_version="v1",
-        kind="Thing",
+        kind="GraphNode",
         namespace="default",
         name=uid,
         uid=uid,
@@ -30,72 +30,70 @@ def thing(uid: str, *owners: str, blocks: bool = True, **more: Any) -> Thing:
     )
 
 
-def graph(*things: Thing) -> Graph:
+def graph(*nodes: GraphNode) -> OwnerGraph:
     """Return what is known of some objects."""
-    found = Graph()
-    for each in things:
+    found = OwnerGraph()
+    for each in nodes:
         found.put(each)
     return found
 
 
-WAITING = thing("boss", finalizers=(FOREGROUND,), leaving=True)
+WAITING = node("boss", finalizers=(FOREGROUND,), leaving=True)
 
 
 @pytest.mark.parametrize(
     ("known", "about", "absent", "expected"),
     [
-        pytest.param([thing("a")], "a", [], [], id="nobody's"),
-        pytest.param([thing("boss"), thing("a", "boss")], "a", [], [], id="its owner is there"),
+        pytest.param([node("a")], "a", [], [], id="nobody's"),
+        pytest.param([node("boss"), node("a", "boss")], "a", [], [], id="its owner is there"),
+        pytest.param([node("a", "boss")], "a", [], [], id="its owner is not known, and not known to be gone"),
+        pytest.param([node("a", "boss")], "a", ["boss"], ["delete Background"], id="its owner is gone"),
         pytest.param(
-            [thing("a", "boss")], "a", [], [], id="its owner is not known, and not known to be gone"
-        ),
-        pytest.param([thing("a", "boss")], "a", ["boss"], ["delete Background"], id="its owner is gone"),
-        pytest.param(
-            [thing("a", "boss", finalizers=(ORPHAN,))],
+            [node("a", "boss", finalizers=(ORPHAN,))],
             "a",
             ["boss"],
             ["delete Orphan"],
             id="it leaves its own behind",
         ),
-        pytest.param([thing("a", "boss", leaving=True)], "a", ["boss"], [], id="it is going already"),
+        pytest.param([node("a", "boss", leaving=True)], "a", ["boss"], [], id="it is going already"),
         pytest.param(
-            [thing("other"), thing("a", "boss", "other")],
+            [node("other"), node("a", "boss", "other")],
             "a",
             ["boss"],
             ["drop boss"],
             id="one of two owners is gone",
         ),
         pytest.param(
-            [thing("a", "boss", "other")], "a", ["boss", "other"], ["delete Background"], id="both are gone"
+            [node("a", "boss", "other")], "a", ["boss", "other"], ["delete Background"], id="both are gone"
         ),
         pytest.param(
-            [WAITING, thing("a", "boss")], "a", [], ["delete Background"], id="its owner waits for it"
+            [WAITING, node("a", "boss")], "a", [], ["delete Background"], id="its owner waits for it"
         ),
         pytest.param(
-            [WAITING, thing("a", "boss"), thing("child", "a")],
+            [WAITING, node("a", "boss"), node("child", "a")],
             "a",
             [],
             ["delete Foreground"],
             id="and it has some of its own",
         ),
         pytest.param(
-            [WAITING, thing("other"), thing("a", "boss", "other")],
+            [WAITING, node("other"), node("a", "boss", "other")],
             "a",
             [],
             ["drop boss"],
             id="one of two owners waits",
         ),
-        pytest.param([WAITING, thing("a", "boss")], "boss", [], [], id="an owner waits"),
+        pytest.param([WAITING, node("a", "boss")], "boss", [], [], id="an owner waits"),
         pytest.param([WAITING], "boss", [], [f"unhold {FOREGROUND}"], id="until nobody is left"),
         pytest.param(
-            [WAITING, thing("a", "boss", blocks=False)],
+            [WAITING, node("a", "boss", blocks=False)],
             "boss",
             [],
             [f"unhold {FOREGROUND}"],
             id="that would hold it",
         ),
         pytest.param(
-            [thing("boss", finalizers=(ORPHAN,), leaving=True), thing("a", "boss")],
+            [node("boss", finalizers=(ORPHAN,), leaving=True), node("a", "boss")],
             "boss",
             [],
             ["drop boss", f"unhold {ORPHAN}"],
@@ -103,7 +101,7 @@ WAITING = thing("boss", finalizers=(FOREGROUND,), leaving=True)
         ),
     ],
 )
-def test_decide(known: list[Thing], about: str, absent: list[str], expected: list[str]) -> None:
+def test_decide(known: list[GraphNode], about: str, absent: list[str], expected: list[str]) -> None:
     """An object goes with its last owner, in the order and manner that its owner asked for."""
     found = graph(*known)
     target = found.find(about)
@@ -123,11 +121,11 @@ def test_decide(known: list[Thing], about: str, absent: list[str], expected: lis
 
 def test_who_is_to_be_looked_at() -> None:
     """A change concerns the object itself, those that belong to it, and an owner that waits for it."""
-    found = graph(thing("boss"), thing("a", "boss"), thing("b", "boss"))
+    found = graph(node("boss"), node("a", "boss"), node("b", "boss"))
 
-    assert found.put(thing("lonely")) == []
+    assert found.put(node("lonely")) == []
     assert found.put(WAITING) == ["boss", "a", "b"]
-    assert found.put(thing("a", "boss", leaving=True)) == ["a", "boss"]
+    assert found.put(node("a", "boss", leaving=True)) == ["a", "boss"]
     assert found.remove("a") == ["boss"]
     assert found.remove("boss") == ["b"]
     assert found.remove("boss") == []
@@ -135,8 +133,8 @@ def test_who_is_to_be_looked_at() -> None:
 
 def test_owners_that_change() -> None:
     """Who belongs to whom follows the references as they are now."""
-    found = graph(thing("boss"), thing("a", "boss"))
-    found.put(thing("a", "other"))
+    found = graph(node("boss"), node("a", "boss"))
+    found.put(node("a", "other"))
 
     assert found.dependents("boss") == []
     assert [each.uid for each in found.dependents("other")] == ["a"]

@@ -1,10 +1,10 @@
 """
-Pods on nodes that want them gone: deletes those that do not tolerate a NoExecute taint, once their time is
-up.
+The taint eviction controller: deletes pods that do not tolerate a NoExecute taint of their node.
 
-A pod that tolerates the taint for some seconds stays that long, counted from when the taint was put on, or,
-where the taint does not say, from when the two were first seen together; one that tolerates it for good is
-left alone. If the taint goes in time, so does the threat.
+A pod with ``tolerationSeconds`` stays that long, counted from when the taint was added, or, where the taint
+has no time, from when both were first seen together. A pod that tolerates the taint without a limit stays.
+If the taint is removed in time, the pod stays. See
+https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 """
 
 from collections.abc import Sequence
@@ -95,5 +95,7 @@ class TaintEviction:
         await self._writer.set_status(
             Pod, pod.name, {"conditions": [condition]}, namespace=pod.namespace, strategic=True
         )
-        self._writer.tell(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {pod.key}")
+        self._writer.record_event(
+            pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {pod.key}"
+        )
         await self._writer.delete(Pod, pod.name, namespace=pod.namespace, uid=pod.metadata.uid)

@@ -7,7 +7,7 @@ import pytest
 from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
-from karpenter_local.controllers.budgets import count, is_current, status
+from karpenter_local.controllers.disruption import count, is_current, status
 from tests.unit.local.controllers.objects import NOW, at, pod
 
 

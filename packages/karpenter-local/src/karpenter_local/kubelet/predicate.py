@@ -1,4 +1,4 @@
-"""Whether a node has room for a pod that was bound to it: the kubelet's last word, after the scheduler's."""
+"""The kubelet's admission of a pod that was bound to its node: enough of every resource must be free."""
 
 import msgspec
 

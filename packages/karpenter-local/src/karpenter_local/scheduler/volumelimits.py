@@ -11,27 +11,27 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-from karpenter_local.scheduler.rows import Column, Mask, Rows
+from karpenter_local.scheduler.rows import Mask, NodeColumn, Rows
 
 NO_LIMIT = 2**31
 
 
 class VolumeId(msgspec.Struct, frozen=True, order=True):
-    """One volume as its driver knows it; an empty driver means that nobody limits it."""
+    """One volume as its driver knows it; an empty driver means that there is no limit."""
 
     driver: str
     handle: str
 
 
-class Attached:
+class NodeVolumes:
     """Volumes per row, and the limits of drivers."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._users: dict[VolumeId, Counter[int]] = {}
         """Volume to the number of pods that use it, by row."""
-        self._used: dict[str, Column[np.int64]] = {}
-        self._limits: dict[str, Column[np.int64]] = {}
+        self._used: dict[str, NodeColumn[np.int64]] = {}
+        self._limits: dict[str, NodeColumn[np.int64]] = {}
 
     def use(self, volume: VolumeId, row: int, *, by: int = 1) -> None:
         """Note one more pod (or `by`) at `row` that uses `volume`."""
@@ -74,7 +74,7 @@ class Attached:
             found |= needed > limit.data
         return found
 
-    def _used_by(self, driver: str) -> Column[np.int64]:
+    def _used_by(self, driver: str) -> NodeColumn[np.int64]:
         used = self._used.get(driver)
         if used is None:
             used = self._used[driver] = self._rows.ints()
