@@ -25,6 +25,7 @@ from karpenter.api.ec2nodeclass_status import CapacityReservation
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClassReference, NodeRequirement
 from karpenter.api.wire import convert
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.instancetype.types import Traits, instance_type_info
 from karpenter.cloud.aws.options import read_settings
 from karpenter.cloud.aws.sdk import LIMITS, READ_LIMIT, AwsApi
@@ -42,7 +43,6 @@ from karpenter_local.virtual import VirtualClock, run_virtual
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.cloud.aws.cloudprovider import AwsProvider
     from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo
 
 MACHINES: Final = 500
@@ -111,7 +111,7 @@ async def _catalogue_of(site: Site, records: list[Any]) -> list[tuple[str, ...]]
         ("catalogue made", f"{count(len(first.types))} types", seconds(built.seconds), size(held)),
         ("  with offerings", count(offerings), "", ""),
         ("asked again, nothing new", "1", seconds(same.seconds), size(same.peak)),
-        ("types told again, the same", count(len(records)), seconds(learned.seconds), size(learned.peak)),
+        ("types read again, the same", count(len(records)), seconds(learned.seconds), size(learned.peak)),
         ("one offering sold out", "1", seconds(sold_out.seconds), size(sold_out.peak)),
     ]
 
@@ -169,7 +169,7 @@ def _provider(aws: AwsApi, clock: VirtualClock, objects: ObjectsInMemory | None 
         read_settings(CLUSTER, {"KUBERNETES_VERSION": "1.33", "DISABLE_DRY_RUN": "true"}),
         objects=objects or ObjectsInMemory(),
         clock=clock,
-        chance=Random(1),  # noqa: S311  dice of a benchmark
+        chance=Random(1),  # noqa: S311  chance of a benchmark
         long_poll=0,
     )
     return AwsProvider(services)

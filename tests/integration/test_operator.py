@@ -273,7 +273,7 @@ def test_a_restart_at_any_moment_loses_nothing(moment: float) -> None:
 
 @in_sandbox()
 async def test_startup_taints_keep_a_node_from_being_complete(sandbox: Sandbox) -> None:
-    """A node is complete when whoever owns a startup taint has removed it."""
+    """A node is initialized once the owner of a startup taint has removed it."""
     taint = {"key": "example.com/setup", "effect": "NoSchedule"}
     await sandbox.create_node_pool(template={"spec": {"startupTaints": [taint]}})
     await sandbox.deploy(replicas=1)

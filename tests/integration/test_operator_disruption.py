@@ -247,7 +247,7 @@ async def test_a_workload_that_shrinks_empties_a_machine(sandbox: Sandbox) -> No
 
 @in_sandbox()
 async def test_a_budget_that_cannot_be_read_blocks_its_pool_and_says_so(sandbox: Sandbox) -> None:
-    """A schedule that nobody understands never opens the door; the pool is told what is wrong."""
+    """A schedule that cannot be read allows no disruption; the status of the NodePool says what is wrong."""
     await sandbox.create_node_pool(disruption={"consolidateAfter": "0s"})
     broken = {"nodes": "100%", "schedule": "0 0 31 2 *", "duration": "1h"}
     await sandbox.deploy(replicas=1)
@@ -266,7 +266,7 @@ async def test_a_budget_that_cannot_be_read_blocks_its_pool_and_says_so(sandbox:
 async def test_a_pod_that_is_protected_while_the_replacement_starts_stays(
     sandbox: Sandbox,
 ) -> None:
-    """The machine is opened again, nobody is evicted, and the replacement goes for want of use."""
+    """The node is untainted, no pod is evicted, and the replacement is deleted because it is empty."""
     before = await _left_too_large(sandbox)
 
     async def is_closed() -> bool:

@@ -161,7 +161,7 @@ async def test_a_machine_that_died_is_collected(sandbox: Sandbox) -> None:
     await sandbox.deploy(replicas=1)
     await sandbox.until_running(1)
     node, machine = (await sandbox.nodes())[0], sandbox.kwok.control.machines()[0]
-    sandbox.cluster.fleet.make(node.name, "silent")
+    sandbox.cluster.hollow_nodes.make(node.name, "silent")
     sandbox.kwok.control.kill(machine.provider_id, noticed_after=3600)
 
     async def is_replaced() -> bool:

@@ -36,7 +36,7 @@ class Home:
         self.token = _token(directory / "token")
 
     def front(self, server: Server) -> SecureServer:
-        """Return the door of `server`, with the certificates and the token that clients know."""
+        """Return the HTTP front of `server`, with the certificates and the token that clients know."""
         return SecureServer(server, token=self.token, certificates=self.certificates)
 
     async def listen(self, front: SecureServer, port: int = 0) -> None:
@@ -48,7 +48,7 @@ class Home:
         except OSError:
             if port or not last:
                 raise
-            await front.start()  # somebody else has taken the old one
+            await front.start()  # another process has taken the old one
         _write(kept, front.url.rpartition(":")[2].encode())
 
     async def close(self) -> None:

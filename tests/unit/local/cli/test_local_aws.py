@@ -151,7 +151,7 @@ def test_where_no_aws_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 
 def test_where_an_aws_has_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An address at which nobody listens any longer is a sentence, too."""
+    """An address at which nothing listens any longer is a sentence, too."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
 
@@ -183,7 +183,7 @@ def test_names_that_nobody_knows(
 
 
 def test_without_the_libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whoever has not installed what imitates AWS is told how to."""
+    """Without the libraries of the embedded AWS, the command that installs them is named."""
 
     def refuse() -> None:
         raise NotInstalled(("moto",))

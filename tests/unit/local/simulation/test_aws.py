@@ -181,7 +181,7 @@ def test_scenarios_move_to_the_zones_of_aws() -> None:
     ],
 )
 def test_no_machine_is_launched_in_vain(contested: float, lag: float, found: list[str]) -> None:
-    """A machine that never was that of a claim is told, where there is no excuse for it."""
+    """A machine that never was that of a NodeClaim is a violation, unless there is a reason for it."""
 
     async def main() -> list[str]:
         simulated = SimulatedCluster(seed=1)

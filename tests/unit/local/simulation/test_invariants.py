@@ -110,7 +110,7 @@ def an_overdue_node(cluster: SimulatedCluster, invariant: Invariant) -> None:
     ("scene", "wrong"),
     [
         pytest.param(a_leaving_node, ["node a is being deleted and does not go"], id="a node that stays"),
-        pytest.param(a_closed_node, ["node a is closed and stays"], id="a node that nobody opens"),
+        pytest.param(a_closed_node, ["node a is closed and stays"], id="a node that stays tainted"),
         pytest.param(a_held_node, [], id="a node that a protected pod holds"),
         pytest.param(a_guarded_node, [], id="a node that a budget holds"),
         pytest.param(

@@ -78,7 +78,7 @@ async def answer(asked: Coroutine[Any, Any, Response]) -> str:
     ],
 )
 def test_calls_go_wrong(kind: CallFault, status: str, carried_out: int) -> None:
-    """Each kind of trouble is told by its answer, and by whether the call was carried out."""
+    """Each kind of fault has its answer, and the call was carried out or not."""
 
     async def main() -> tuple[str, int]:
         server = Server()
@@ -106,7 +106,7 @@ def test_a_process_dies_at_a_write(after: bool, carried_out: int) -> None:
     assert run_virtual(main()) == (["200", "silence", "silence"], carried_out, 1)
 
 
-async def told(bad: FaultyTransport) -> list[tuple[float, str]]:
+async def received(bad: FaultyTransport) -> list[tuple[float, str]]:
     """Return what a watch tells, and when."""
     loop = asyncio.get_running_loop()
     found: list[tuple[float, str]] = []
@@ -121,12 +121,12 @@ async def told(bad: FaultyTransport) -> list[tuple[float, str]]:
 
 
 def test_watches_are_held_back() -> None:
-    """What a watch has to tell meanwhile is told afterwards, in order."""
+    """Events of the meantime come afterwards, in order."""
 
     async def main() -> list[tuple[float, str]]:
         bad = faulty_transport(Server())
         bad.hold(("pods",), until=25.0)
-        return await told(bad)
+        return await received(bad)
 
     assert run_virtual(main()) == [(25, "1"), (35, "2"), (45, "3")]
 
@@ -137,7 +137,7 @@ def test_watches_are_cut() -> None:
     async def main() -> list[tuple[float, str]]:
         bad = faulty_transport(Server())
         asyncio.get_running_loop().call_later(15, bad.cut)
-        return await told(bad)
+        return await received(bad)
 
     assert run_virtual(main()) == [(10, "1"), (15, "cut")]
 
@@ -148,7 +148,7 @@ def test_watches_send_events_twice() -> None:
     async def main() -> list[tuple[float, str]]:
         bad = faulty_transport(Server())
         bad.repeats = Random(3)  # noqa: S311  chance of a test
-        return await told(bad)
+        return await received(bad)
 
     found = run_virtual(main())
     assert len(found) > 3

@@ -76,7 +76,7 @@ def test_the_same_seed_writes_the_same_script() -> None:
 
 
 def test_every_step_can_be_said() -> None:
-    """Each step of a scenario is a line of a story."""
+    """Each step of a scenario is shown as a line."""
     said = {str(step) for seed in range(20) for step in generate(seed, hours=2, severity="many").steps}
 
     assert not [text for text in said if "(" in text.split(" ")[0] or "\n" in text]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from karpenter_local.demo.scenes import Picture, Scene, SceneResult
 
 _SHOWN_LINES: Final = 12
-_TOLD: Final = frozenset(
+_SHOWN_REASONS: Final = frozenset(
     {
         "Nominated",
         "DisruptionTerminating",
@@ -63,7 +63,7 @@ class Screen:
 
     def show(self, scene: Scene, picture: Picture, events: list[Event]) -> None:
         """Show the cluster at one moment, and the events since."""
-        fresh = [self._told(event, picture.seconds) for event in events if self._is_news(event)]
+        fresh = [self._line(event, picture.seconds) for event in events if self._is_news(event)]
         self._lines += fresh
         if self._live is not None:
             self._live.update(frame(self, scene, picture), refresh=True)
@@ -81,13 +81,13 @@ class Screen:
 
     def _is_news(self, event: Event) -> bool:
         key = f"{event.metadata.namespace}/{event.metadata.name}"
-        if event.reason not in _TOLD or event.involved_object.kind == "Node" or key in self._seen:
+        if event.reason not in _SHOWN_REASONS or event.involved_object.kind == "Node" or key in self._seen:
             return False  # what is said of a node is said of its claim as well
         self._seen.add(key)
         return True
 
     @staticmethod
-    def _told(event: Event, seconds: float) -> str:
+    def _line(event: Event, seconds: float) -> str:
         about = event.involved_object
         return f"{seconds:6.1f}s  {event.reason:<22} {about.kind.lower()}/{about.name}: {event.message}"
 
@@ -95,13 +95,13 @@ class Screen:
         last = self._last
         if last is not None and (last.machines == picture.machines and last.running == picture.running):
             return
-        told = (
+        shown = (
             ", ".join(f"{m.kind or '?'} {m.zone} {m.state} {m.cpu:.0%}" for m in picture.machines)
             or "no machines"
         )
         self._console.print(
             f"{picture.seconds:6.1f}s  {picture.running} pods run, {picture.waiting} wait, "
-            f"{money(picture.hourly)} an hour: {told}",
+            f"{money(picture.hourly)} an hour: {shown}",
             highlight=False,
             soft_wrap=True,
             markup=False,

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.scenario import Step
 
     Logged = Callable[[str, str, str], None]
-    "Told the level, the event, and the facts as text."
+    "Takes the level, the event, and the facts as text."
 
 
-_TOLD: Final = frozenset(
+_SHOWN_EVENTS: Final = frozenset(
     {
         "disruption.begun",
         "disruption.given_up",
@@ -73,11 +73,11 @@ class Timeline:
 
     def logged(self, event: str, facts: str) -> None:
         """Tell what the operator says of its decisions."""
-        if event in _TOLD:
+        if event in _SHOWN_EVENTS:
             self.note(f"{event} {facts}", "operator")
 
     def on_call(self, request: Request, response: Response) -> None:
-        """Tell of pods that are told to go."""
+        """Note the pods that the operator evicts."""
         if request.path.endswith("/eviction"):
             pod = request.path.split("/")[-2]
             self.note(f"evict pod {pod}: {response.status}", "operator")

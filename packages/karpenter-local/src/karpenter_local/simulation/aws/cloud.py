@@ -223,8 +223,8 @@ class SimulatedAws:
                     self._simulated.broken.add(_provider_id(chosen))
                 if what != "rebalance":
                     self._simulated.taken.add(_provider_id(chosen))
-                told = _MESSAGES.get(what)
-                perform(told(instance=chosen.id) if told else Impair(instance=chosen.id, what=what))
+                message = _MESSAGES.get(what)
+                perform(message(instance=chosen.id) if message else Impair(instance=chosen.id, what=what))
 
     def _machine(self, instance: Any, claims: Mapping[str, str]) -> Machine:
         tags = {each["key"]: each["value"] for each in instance.get_tags()}

@@ -54,7 +54,7 @@ class RunShort(InjectedFault, frozen=True):
     """A fleet gets a part of what it asks for: some offerings are short for a while."""
 
     code: str
-    """How fleets are told; nothing means that so many can be had, and no more."""
+    """The error code that fleets get; empty means that so many can be launched, and no more."""
 
     left: int
     zone: str

@@ -94,7 +94,7 @@ class ProtectionInvariant(Invariant):
     def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
         super().__init__(simulated, violations)
         self._last: dict[str, Pod] = {}
-        """Pods as they were before they were told to go."""
+        """Pods as they were before their deletion was asked for."""
 
     def on_write(self, write: ObjectWrite) -> None:
         """Remember how pods were before their deletion was asked for."""

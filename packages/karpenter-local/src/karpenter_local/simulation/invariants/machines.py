@@ -98,7 +98,7 @@ def _provider_id(item: Resource) -> str:
 
 
 class SteadyStateInvariant(Invariant):
-    """No claim comes or goes, except those that were told to live only so long."""
+    """No NodeClaim is created or deleted, except those that expire."""
 
     name = "steady state"
 
