@@ -16,6 +16,8 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from karpenter.api.node import Node
 from karpenter.base.clock import Clock, SystemClock
 from karpenter.base.ratelimiting import TokenBucket
@@ -25,6 +27,7 @@ from karpenter.kube.recorder import Recorder
 from karpenter_local import kubeconfig
 from karpenter_local.apiserver.http import HttpFront
 from karpenter_local.apiserver.inprocess import InProcess
+from karpenter_local.apiserver.notice import KUBERNETES
 from karpenter_local.apiserver.server import Server
 from karpenter_local.apiserver.store import Store
 from karpenter_local.controllers.informers import Informers
@@ -51,6 +54,7 @@ class LocalCluster:
         http: bool = False,
         port: int = 0,
         fleet: Settings | None = None,
+        kubernetes: str = KUBERNETES,
     ) -> None:
         self.clock = clock or SystemClock()
         self.seed = seed
@@ -59,6 +63,7 @@ class LocalCluster:
         self._home = Home(data_dir) if data_dir is not None else None
         store = self._home.store if self._home is not None else Store()
         self.server = Server(clock=self.clock, store=store, seed=seed)
+        self.server.backend.kubernetes = kubernetes
         self.client = self.connect("kubectl")
         self._controllers = self.connect("kube-controller-manager")
         self._scheduling = self.connect("kube-scheduler")
@@ -82,7 +87,11 @@ class LocalCluster:
             self.informers, self._writer(self._scheduling, "default-scheduler"), self.clock, seed=seed
         )
         self.fleet = Fleet(
-            self.informers, self._writer(self._kubelets, "kubelet"), self.clock, seed=seed, settings=fleet
+            self.informers,
+            self._writer(self._kubelets, "kubelet"),
+            self.clock,
+            seed=seed,
+            settings=msgspec.structs.replace(fleet or Settings(), version=f"v{kubernetes}.0"),
         )
         self.front: HttpFront | None = None
         self._supervisor = Supervisor(chance=self._chance("supervisor"))

@@ -27,7 +27,7 @@ from karpenter.kube.kubeconfig import from_kubeconfig
 from karpenter.kube.transport import Transport
 from karpenter_local import kubeconfig
 from karpenter_local.apiserver.inprocess import InProcess
-from karpenter_local.apiserver.notice import Facts, Notice
+from karpenter_local.apiserver.notice import KUBERNETES, Facts, Notice
 from karpenter_local.cluster import ZONES, LocalCluster
 from karpenter_local.controlplane import RealControlPlane, find_binaries
 from karpenter_local.kubelet.fleet import Fleet
@@ -44,6 +44,15 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     control_plane: str = "embedded"
     port: int = 0
     nodes: int = 0
+    zones: tuple[str, ...] = ZONES
+    """Where the nodes are."""
+
+    kubernetes: str = KUBERNETES
+    """The version that the embedded control plane says it has."""
+
+    background: bool = False
+    """Whether what is logged goes to the log of the notice."""
+
     keep: bool = False
     """Whether the state outlives the process."""
 
@@ -95,6 +104,7 @@ async def embedded(wish: Wish, notice: Notice) -> AsyncIterator[Standing]:
         http=True,
         port=wish.port,
         fleet=Settings(narrate=True),
+        kubernetes=wish.kubernetes,
     )
     async with cluster:
         assert cluster.front is not None
@@ -143,7 +153,7 @@ async def serve(
     notice.hold()
     try:
         async with PLANES[wish.control_plane](wish, notice) as standing:
-            await _add_nodes(standing.client, wish.nodes)
+            await _add_nodes(standing.client, wish.nodes, wish.zones)
             async with companion(standing) as beside:
                 kubeconfig.write(notice.kubeconfig, standing.kubeconfig)
                 facts = Facts(
@@ -155,6 +165,7 @@ async def serve(
                     data_dir=str(notice.directory.resolve()) if wish.keep else "",
                     karpenter=beside.karpenter,
                     environment=dict(beside.environment),
+                    log=str(notice.log.resolve()) if wish.background else "",
                 )
                 notice.post(facts)
                 announce(facts)
@@ -163,11 +174,11 @@ async def serve(
         notice.withdraw()
 
 
-async def _add_nodes(client: Client, count: int) -> None:
+async def _add_nodes(client: Client, count: int, zones: tuple[str, ...]) -> None:
     """Make the nodes that were asked for, but for those that an earlier run left."""
     for number in range(1, count + 1):
         try:
-            await client.create(Node, demo_node(number, zones=ZONES))
+            await client.create(Node, demo_node(number, zones=zones))
         except AlreadyExists:
             continue
 

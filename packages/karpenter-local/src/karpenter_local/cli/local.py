@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 
 from karpenter.base.clock import SystemClock
 from karpenter.cli.errors import Refused, note
 from karpenter.cli.output import output_option, table
-from karpenter_local.apiserver.notice import AlreadyRunning, Notice, default_directory
+from karpenter_local.apiserver.notice import KUBERNETES, AlreadyRunning, Notice, default_directory
 from karpenter_local.cli.local_aws import aws
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from karpenter.cli.output import Output
     from karpenter.operator.run import Which
     from karpenter_local.apiserver.notice import Facts
-    from karpenter_local.aws.location import Location
+    from karpenter_local.aws.location import Location, NodeGroup
     from karpenter_local.serving import Beside, Companion, Standing
 
 START_WITHIN = {"embedded": 30.0, "real": 180.0}
@@ -44,6 +45,10 @@ AWS_WITHIN = 90.0
 """Seconds that it has in addition where an AWS comes with it, all of whose offerings are looked at."""
 
 _LINES_OF_LOG = 5
+_MOST_NODES = 100
+_OLDEST_MINOR = 25
+_BACKGROUND = "KARPENTER_LOCAL_BACKGROUND"
+"""Set for the process that runs a cluster in the background: what it writes goes to the log."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,7 +73,8 @@ local.add_command(aws)
 @local.command(
     epilog="Examples:\n\n"
     "  karpenter local up --nodes 3\n\n"
-    "  eval $(karpenter local up --with-karpenter) && kubectl get nodepools,nodeclaims,nodes"
+    "  eval $(karpenter local up --with-karpenter) && kubectl get nodepools,nodeclaims,nodes\n\n"
+    "  karpenter local up --provider aws --bare --node-group main,type=m5.large,count=2"
 )
 @click.option(
     "--nodes", default=0, show_default=True, type=click.IntRange(0, 5000), help="Worker nodes to begin with."
@@ -111,6 +117,30 @@ local.add_command(aws)
     help="What AWS sells, with commas; it starts faster with less.  [default: everything]",
 )
 @click.option(
+    "--bare",
+    is_flag=True,
+    help="An AWS account before anything was installed: no roles, no queue, no rules.",
+)
+@click.option(
+    "--tagged/--untagged",
+    default=None,
+    help="Whether subnets and security groups carry the discovery tag.  [default: yes, unless --bare]",
+)
+@click.option(
+    "--node-group",
+    "node_groups",
+    multiple=True,
+    metavar="NAME,type=TYPE,count=N",
+    help="A managed node group of the cluster in AWS; may be given several times.",
+)
+@click.option(
+    "--kubernetes",
+    default=KUBERNETES,
+    show_default=True,
+    metavar="VERSION",
+    help="The version of Kubernetes, such as 1.31; of the embedded control plane only.",
+)
+@click.option(
     "--foreground", is_flag=True, help="Stay until interrupted, instead of going to the background."
 )
 @data_dir_option
@@ -124,6 +154,10 @@ def up(
     cluster_name: str,
     region: str,
     instance_types: str,
+    bare: bool,
+    tagged: bool | None,
+    node_groups: tuple[str, ...],
+    kubernetes: str,
     foreground: bool,
     data_dir: Path | None,
 ) -> None:
@@ -139,7 +173,16 @@ def up(
     """
     if port and control_plane == "real":
         raise Refused("--port is for the embedded control plane; the real one listens where there is room")
-    location = _location(cluster_name, region, instance_types) if provider == "aws" else None
+    _check_kubernetes(kubernetes, control_plane)
+    location = None
+    if provider == "aws":
+        location = _location(cluster_name, region, instance_types)
+        groups = tuple(_node_group(each, location) for each in node_groups)
+        location = msgspec.structs.replace(
+            location, bare=bare, tagged=not bare if tagged is None else tagged, node_groups=groups
+        )
+    elif bare or node_groups or tagged is not None:
+        raise Refused("--bare, --tagged and --node-group are about an AWS account", hint="add --provider aws")
     notice = _notice(data_dir)
     if (facts := notice.read()) is not None:
         note(f"the cluster is up already, since {facts.started}")
@@ -156,6 +199,7 @@ def up(
             control_plane=control_plane,
             with_karpenter=with_karpenter,
             location=location,
+            kubernetes=kubernetes,
             keep=data_dir is not None,
             notice=notice,
         )
@@ -164,7 +208,10 @@ def up(
         if with_karpenter:
             options.append("--with-karpenter")
         options += ["--provider", provider, "--cluster-name", cluster_name, "--region", region]
-        options += ["--instance-types", instance_types]
+        options += ["--instance-types", instance_types, "--kubernetes", kubernetes]
+        options += [*(["--bare"] if bare else []), *(f"--node-group={each}" for each in node_groups)]
+        if tagged is not None:
+            options.append("--tagged" if tagged else "--untagged")
         if data_dir is not None:
             options += ["--data-dir", str(data_dir)]
         within = START_WITHIN[control_plane] + (AWS_WITHIN if location is not None else 0.0)
@@ -214,6 +261,7 @@ def _describe(facts: Facts) -> str:
         ("Kubeconfig", facts.kubeconfig),
         ("Karpenter", f"runs, metrics at {facts.karpenter}" if facts.karpenter else "does not run"),
         *([("AWS", facts.environment["AWS_ENDPOINT_URL"])] if facts.environment else []),
+        ("Log", facts.log or "in its terminal"),
         ("State", facts.data_dir or "in memory, gone when the cluster is down"),
     ]
     return table(rows)
@@ -236,6 +284,7 @@ def _serve(
     control_plane: str,
     with_karpenter: bool,
     location: Location | None,
+    kubernetes: str,
     keep: bool,
     notice: Notice,
 ) -> None:
@@ -249,7 +298,15 @@ def _serve(
         beside = ", Karpenter runs beside it" if facts.karpenter else ""
         note(f"The cluster is up{beside}; interrupt to end it.")
 
-    wish = Wish(control_plane=control_plane, port=port, nodes=nodes, keep=keep)
+    wish = Wish(
+        control_plane=control_plane,
+        port=port,
+        nodes=nodes,
+        zones=location.zones if location is not None else Wish().zones,
+        kubernetes=kubernetes,
+        background=_BACKGROUND in os.environ,
+        keep=keep,
+    )
     try:
         with Logs(clock=SystemClock(), outputs=("stderr",)):
             companion = _operator() if with_karpenter else alone
@@ -297,6 +354,41 @@ def _location(cluster: str, region: str, types: str) -> Location:
     return Location(cluster=cluster, region=region, types=wanted)
 
 
+def _node_group(text: str, location: Location) -> NodeGroup:
+    """
+    Return the node group that ``NAME,type=TYPE,count=N`` stands for.
+
+    Raises:
+        Refused: it is not written so, or names a type that is not sold.
+    """
+    from karpenter.cloud.catalogs.ec2.data import load_data  # noqa: PLC0415  likewise
+    from karpenter_local.aws.location import NodeGroup  # noqa: PLC0415  likewise
+
+    name, *said = text.split(",")
+    told = dict(each.partition("=")[::2] for each in said)
+    unknown = told.keys() - {"type", "count"}
+    if not name or "=" in name or unknown:
+        raise Refused(f"--node-group {text!r} is not of the form NAME,type=TYPE,count=N")
+    count = told.get("count", str(NodeGroup(name=name).count))
+    if not count.isdecimal() or int(count) > _MOST_NODES:
+        raise Refused(f"--node-group {name}: count is a number from 0 to {_MOST_NODES}, and {count!r} is not")
+    kind = told.get("type") or NodeGroup(name=name).type
+    _known("instance type", (kind,), location.types or {each.name for each in load_data().types})
+    return NodeGroup(name=name, type=kind, count=int(count))
+
+
+def _check_kubernetes(version: str, control_plane: str) -> None:
+    """Refuse a version of Kubernetes that cannot be had."""
+    if control_plane == "real" and version != KUBERNETES:
+        raise Refused("--kubernetes is for the embedded control plane; the real one has the version it is")
+    major, _, minor = version.partition(".")
+    newest = int(KUBERNETES.partition(".")[2])
+    if major != "1" or not minor.isdecimal() or not _OLDEST_MINOR <= int(minor) <= newest:
+        raise Refused(
+            f"--kubernetes {version!r}: the embedded control plane can be 1.{_OLDEST_MINOR} to {KUBERNETES}"
+        )
+
+
 def _known(what: str, named: Iterable[str], known: Collection[str]) -> None:
     """Refuse a name that nobody knows, and offer one that is close."""
     for name in named:
@@ -308,6 +400,7 @@ def _known(what: str, named: Iterable[str], known: Collection[str]) -> None:
 def _aws(location: Location, *, with_karpenter: bool) -> Companion:
     from karpenter.operator.run import Which  # noqa: PLC0415  likewise
     from karpenter_local.aws.beside import aws_beside  # noqa: PLC0415  likewise
+    from karpenter_local.deployed import deployed  # noqa: PLC0415  likewise
     from karpenter_local.serving import Beside  # noqa: PLC0415  likewise
 
     @asynccontextmanager
@@ -315,7 +408,11 @@ def _aws(location: Location, *, with_karpenter: bool) -> Companion:
         async with aws_beside(standing, location) as site:
             _become(site.environment)
             if not with_karpenter:
-                yield Beside(environment=site.environment)
+                logs = default_directory(os.environ)
+                async with deployed(
+                    standing.client, kubeconfig=standing.kubeconfig, environment=site.environment, logs=logs
+                ):
+                    yield Beside(environment=site.environment)
                 return
             async with _operator(Which(provider="aws", cluster=location.cluster))(standing) as what:
                 yield Beside(karpenter=what.karpenter, environment=site.environment)
@@ -335,7 +432,12 @@ def _start_in_background(options: list[str], notice: Notice, *, within: float) -
     command = [sys.executable, "-m", "karpenter.cli", "local", "up", "--foreground", *options]
     with notice.log.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603  ourselves
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={**os.environ, _BACKGROUND: "1"},
         )
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:

@@ -105,7 +105,7 @@ class NodeRunner:
             return
         await self._take_lease(node)
         await self._writer.ensure(CSINode, machine.csi_node_for(node, self._settings.drivers))
-        report = machine.first_report(node, now, address=seat.address)
+        report = machine.first_report(node, now, address=seat.address, version=self._settings.version)
         if not ready:
             report["conditions"] = machine.conditions(node, now, ready=False, why=seat.health.why)
         await self._writer.set_status(Node, seat.name, report, strategic=True)

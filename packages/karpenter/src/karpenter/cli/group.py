@@ -40,12 +40,16 @@ COMMANDS: dict[str, Entry] = {
     "demo": Entry(
         "karpenter_local.cli.demo:demo", "Watch machines come and go for pods, on this machine alone."
     ),
+    "example": Entry("karpenter.cli.example:example", "Install workloads to try the operator with."),
+    "get": Entry("karpenter.cli.get:get", "Look at what an installation has in its account."),
+    "install": Entry("karpenter.cli.install:install", "Install the operator on an EKS cluster."),
     "local": Entry("karpenter_local.cli.local:local", "Run a small Kubernetes cluster on this machine."),
     "manifests": Entry("karpenter.cli.manifests:manifests", "Print the objects that install the operator."),
     "plan": Entry("karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."),
     "replay": Entry("karpenter.cli.replay:replay", "Make recorded decisions again, and compare."),
     "run": Entry("karpenter.cli.run:run", "Run the operator."),
     "simulate": Entry("karpenter_local.cli.simulate:simulate", "Live through made-up days, with faults."),
+    "uninstall": Entry("karpenter.cli.uninstall:uninstall", "Remove what install made, and prove it."),
     "validate": Entry("karpenter.cli.validate:validate", "Check manifests before a cluster sees them."),
     "version": Entry("karpenter.cli.version:version", "Print the version."),
 }
