@@ -16,6 +16,8 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from karpenter.api.node import Node
 from karpenter.base.clock import Clock, SystemClock
 from karpenter.base.queue import Supervisor
@@ -25,6 +27,7 @@ from karpenter.kube.recorder import Recorder
 from karpenter_local import kubeconfig
 from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.inprocess import InProcess
+from karpenter_local.apiserver.notice import KUBERNETES
 from karpenter_local.apiserver.server import Server
 from karpenter_local.apiserver.store import ObjectStore
 from karpenter_local.controllers.controllermanager import ControllerManager
@@ -52,6 +55,7 @@ class LocalCluster:
         port: int = 0,
         kubelets: Settings | None = None,
         controllers: bool = True,
+        kubernetes: str = KUBERNETES,
     ) -> None:
         """Without `controllers` there is an API server alone: nothing in the cluster moves by itself."""
         self.clock = clock or SystemClock()
@@ -62,6 +66,7 @@ class LocalCluster:
         self._home = Home(data_dir) if data_dir is not None else None
         store = self._home.store if self._home is not None else ObjectStore()
         self.server = Server(clock=self.clock, store=store, seed=seed)
+        self.server.backend.kubernetes = kubernetes
         self.client = self.connect("kubectl")
         self._controllers = self.connect("kube-controller-manager")
         self._scheduling = self.connect("kube-scheduler")
@@ -85,7 +90,11 @@ class LocalCluster:
             self.informers, self._writer(self._scheduling, "default-scheduler"), self.clock, seed=seed
         )
         self.hollow_nodes = HollowNodes(
-            self.informers, self._writer(self._kubelets, "kubelet"), self.clock, seed=seed, settings=kubelets
+            self.informers,
+            self._writer(self._kubelets, "kubelet"),
+            self.clock,
+            seed=seed,
+            settings=msgspec.structs.replace(kubelets or Settings(), version=f"v{kubernetes}.0"),
         )
         self.front: SecureServer | None = None
         self._supervisor = Supervisor(chance=self._chance("supervisor"))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.operator.options import parse_settings
 from karpenter_local import kubeconfig
-from karpenter_local.apiserver.notice import Facts
+from karpenter_local.apiserver.notice import KUBERNETES, Facts
 from karpenter_local.kubelet.settings import Settings as KubeletSettings
 from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
 from karpenter_local.sandbox.sandbox import Sandbox
@@ -43,6 +43,12 @@ class LocalOptions:
     control_plane: str = "embedded"
     port: int = 0
     nodes: int = 0
+    kubernetes: str = KUBERNETES
+    """The version that the embedded control plane says it has."""
+
+    background: bool = False
+    """Whether what is logged goes to the log of the notice."""
+
     keep: bool = False
     """Whether the state outlives the process."""
 
@@ -63,6 +69,8 @@ def local_sandbox(options: LocalOptions, notice: Notice) -> Sandbox:
         durable=options.keep,
         definitions=options.with_karpenter,
         nodes=options.nodes,
+        zones=options.aws.zones if options.aws is not None else (),
+        kubernetes=options.kubernetes,
         kubelets=KubeletSettings(narrate=True),
     )
     cloud: CloudOptions = options.aws or KwokOptions(in_operator=True, node_class=options.with_karpenter)
@@ -101,7 +109,7 @@ async def serve(
     try:
         async with local_sandbox(options, notice) as sandbox:
             use_environment(sandbox.cloud.environment)
-            async with _operator(sandbox, options, environ) as metrics:
+            async with _operator(sandbox, options, environ, notice) as metrics:
                 kubeconfig.write(notice.kubeconfig, sandbox.running.kubeconfig)
                 facts = Facts(
                     pid=os.getpid(),
@@ -112,6 +120,7 @@ async def serve(
                     data_dir=str(notice.directory.resolve()) if options.keep else "",
                     karpenter=metrics,
                     environment=dict(sandbox.cloud.environment),
+                    log=str(notice.log.resolve()) if options.background else "",
                 )
                 notice.post(facts)
                 announce(facts)
@@ -122,11 +131,19 @@ async def serve(
 
 @asynccontextmanager
 async def _operator(
-    sandbox: Sandbox, options: LocalOptions, environ: Mapping[str, str]
+    sandbox: Sandbox, options: LocalOptions, environ: Mapping[str, str], notice: Notice
 ) -> AsyncIterator[str]:
-    """Run the operator if it was asked for; yield where it shows its metrics, or nothing."""
+    """
+    Run the operator if it was asked for; yield where it shows its metrics, or nothing.
+
+    Where there is an AWS and the operator was not asked for, one that is installed later runs.
+    """
     if not options.with_karpenter:
-        yield ""
+        if options.aws is None:
+            yield ""
+        else:
+            async with sandbox.serve_deployment(notice.directory):
+                yield ""
         return
     provider = "aws" if options.aws is not None else "kwok"
     async with sandbox.serve_operator(environ, provider=provider, options=_SINGLE_REPLICA) as process:

@@ -160,10 +160,11 @@ def test_nobody_is_let_in_without_credentials(account: Account) -> None:
     keys = account.credentials["aws_access_key_id"]
     sts = session().client("sts", aws_access_key_id=keys, aws_secret_access_key=keys)
 
-    with pytest.raises(ClientError, match="AuthFailure"):
+    with pytest.raises(ClientError, match="AccessDenied"):
         sts.assume_role(RoleArn="arn:aws:iam::999999999999:role/other", RoleSessionName="own")
+    stranger = session().client("sts", aws_access_key_id="AKIA999999999999", aws_secret_access_key="none")
     with pytest.raises(ClientError, match="AuthFailure"):
-        sts.get_caller_identity()
+        stranger.get_caller_identity()
 
 
 @pytest.mark.parametrize(

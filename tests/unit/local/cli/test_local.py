@@ -39,6 +39,8 @@ def test_up_and_down(place: Path) -> None:
     assert "in memory, gone when the cluster is down" in told.stdout
     facts = json.loads(run("status", "-o", "json").stdout)
     assert facts["url"].startswith("https://127.0.0.1:")
+    assert facts["log"] == str(place / "log")
+    assert str(place / "log") in told.stdout
 
     assert (run("down").exit_code, run("status").exit_code) == (0, 1)
     assert not (place / "kubeconfig").exists()
@@ -75,3 +77,39 @@ def test_a_port_for_the_real_control_plane() -> None:
 
     assert refused.exit_code == 2
     assert "error: --port is for the embedded control plane" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        pytest.param("--bare", "--bare, --tagged and --node-group are about an AWS account", id="no AWS"),
+        pytest.param("--kubernetes 2.1", "can be 1.25 to 1.36", id="no version of Kubernetes"),
+        pytest.param("--kubernetes 1.99", "can be 1.25 to 1.36", id="a version of the future"),
+        pytest.param(
+            "--control-plane real --kubernetes 1.31",
+            "--kubernetes is for the embedded control plane",
+            id="a version for the real control plane",
+        ),
+        pytest.param(
+            "--provider aws --node-group main,kind=m5.large",
+            "--node-group 'main,kind=m5.large' is not of the form NAME,type=TYPE,count=N",
+            id="a node group with a wrong key",
+        ),
+        pytest.param(
+            "--provider aws --node-group main,count=many",
+            "--node-group main: count is a number from 0 to 100, and 'many' is not",
+            id="a node group without a count",
+        ),
+        pytest.param(
+            "--provider aws --node-group main,type=m5.lage",
+            "there is no instance type 'm5.lage'",
+            id="a node group of no type",
+        ),
+    ],
+)
+def test_what_up_refuses(line: str, message: str) -> None:
+    """What cannot be started is refused before anything is, naming the option and what is allowed."""
+    refused = run("up", *line.split())
+
+    assert refused.exit_code == 2
+    assert message in refused.stderr

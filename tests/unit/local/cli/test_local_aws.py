@@ -1,6 +1,8 @@
 """``karpenter local aws``: what users type, and what the embedded AWS does."""
 
+import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from karpenter.cli import main
 from karpenter_local.aws import commands
+from karpenter_local.aws.account import Account, Call
 from karpenter_local.aws.control import Control, InstanceView
 from karpenter_local.aws.needs import NotInstalled
 from karpenter_local.aws.server import EmbeddedAws
@@ -131,6 +134,28 @@ def test_instances_are_listed(hand: Heard) -> None:
     assert '"capacityType": "spot"' in run("instances", "-o", "json").stdout
     hand.machines = ()
     assert run("instances").stdout == "No instance runs.\n"
+
+
+def test_calls_are_listed(hand: Heard) -> None:
+    """The log of calls is a table that fits a terminal, or data; changes can be picked out of it."""
+    hand.account = Account("000000000009", types=())
+    who, now = hand.account.administrator, datetime(2026, 1, 1, 12, tzinfo=UTC)
+    role = "a-role-with-a-name-that-is-very-long"
+    hand.account.record(Call("iam", "ListRoles", {}, who, now))
+    hand.account.record(Call("iam", "CreateRole", {"RoleName": role}, who, now))
+    hand.account.record(Call("iam", "DeleteRole", {"RoleName": "one"}, who, now, "AccessDenied"))
+
+    lines = run("calls").stdout.splitlines()
+    assert [each.split() for each in lines[1:]] == [
+        ["12:00:00", "iam:ListRoles", "well"],
+        ["12:00:00", "iam:CreateRole", "a-role-with-a-name-that…", "well"],
+        ["12:00:00", "iam:DeleteRole", "one", "AccessDenied"],
+    ]
+    assert max(map(len, lines)) <= 80
+    (changed,) = json.loads(run("calls", "--changes", "-o", "json").stdout)
+    assert (changed["eventName"], changed["resources"]) == ("CreateRole", [role])
+    hand.account.forget_calls()
+    assert run("calls").stdout == "No calls were made.\n"
 
 
 def test_consoles_are_shown(hand: Heard) -> None:

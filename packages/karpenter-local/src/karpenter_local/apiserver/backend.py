@@ -21,6 +21,7 @@ from karpenter_local.apiserver.custom.strategy import CustomStrategy
 from karpenter_local.apiserver.entry import key_of
 from karpenter_local.apiserver.managed.tracker import Tracker
 from karpenter_local.apiserver.metadata import stamp
+from karpenter_local.apiserver.notice import KUBERNETES
 from karpenter_local.apiserver.resources import Registry
 from karpenter_local.apiserver.tables import registry as tables
 from karpenter_local.apiserver.tables.view import TableView
@@ -52,6 +53,9 @@ class Backend:
     def __init__(self, *, store: ObjectStore, clock: Clock, seed: int | None = None) -> None:
         self.store = store
         self.clock = clock
+        self.kubernetes = KUBERNETES
+        """The version that the server says it has."""
+
         self.registry = Registry()
         self.admission = Admission(store)
         self.owners = Tracker(self.now, self._custom_shape)

@@ -16,6 +16,9 @@ from pathlib import Path
 
 import msgspec
 
+KUBERNETES = "1.36"
+"""The version of Kubernetes that a local cluster has if no other one is asked for."""
+
 PATIENCE = 15.0
 """Seconds that a cluster has to stop before it is made to."""
 
@@ -33,6 +36,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     karpenter: str = ""
     """Where the operator in the same process serves its metrics; empty if none runs."""
+
+    log: str = ""
+    """Where it logs; empty if it runs in a terminal."""
 
     environment: dict[str, str] = {}
     """What programs have to find in their environment, besides the kubeconfig, to use what is there."""

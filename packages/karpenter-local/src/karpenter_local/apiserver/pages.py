@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from karpenter.kube.transport import Request
     from karpenter_local.apiserver.backend import Backend
 
-MAJOR, MINOR, PATCH = 1, 36, 0
-VERSION = f"v{MAJOR}.{MINOR}.{PATCH}+embedded"
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 
 
@@ -25,7 +23,7 @@ def answer(backend: Backend, request: Request) -> Response:
     if request.method not in {"GET", "HEAD"}:
         raise errors.method_not_allowed()
     if path == "/version":
-        return reply(version())
+        return reply(version(backend.kubernetes))
     if path in _HEALTH or path.startswith(tuple(f"{page}/" for page in _HEALTH)):
         return Response(status=200, headers=(("content-type", "text/plain; charset=utf-8"),), body=b"ok")
     found = discovery.answer(backend.registry, request) or documents.answer(backend, request)
@@ -36,12 +34,13 @@ def answer(backend: Backend, request: Request) -> Response:
     return found
 
 
-def version() -> dict[str, str]:
-    """Return what ``kubectl version`` shows."""
+def version(kubernetes: str) -> dict[str, str]:
+    """Return what ``kubectl version`` shows for a version of Kubernetes such as ``1.36``."""
+    major, _, minor = kubernetes.partition(".")
     return {
-        "major": str(MAJOR),
-        "minor": str(MINOR),
-        "gitVersion": VERSION,
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"v{kubernetes}.0+embedded",
         "gitCommit": "",
         "gitTreeState": "",
         "buildDate": "1970-01-01T00:00:00Z",

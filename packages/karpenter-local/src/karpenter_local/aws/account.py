@@ -27,8 +27,22 @@ if TYPE_CHECKING:
     from karpenter_local.aws.happenings import Happening
 
 DEFAULT_REGION: Final = "us-west-2"
+CLUSTER_ZONES: Final = 3
+"""Zones in which a cluster has subnets, where the region has as many."""
+
+ADMINISTRATOR: Final = "admin"
+"""The user of IAM that the keys of an account belong to."""
+
 REMEMBERED: Final = 50_000
 """Requests that are remembered: all of a test, and the last of an AWS that runs for days."""
+
+
+class ManagedNodeGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A managed node group: so many instances of a type, which are there from the beginning."""
+
+    name: str
+    type: str = "m5.large"
+    count: int = 2
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -37,6 +51,14 @@ class Call(msgspec.Struct, frozen=True):
     service: str
     operation: str
     parameters: Mapping[str, Any]
+    principal: str = ""
+    """The ARN of the user or of the session of a role that made it."""
+
+    time: datetime | None = None
+    """When it came."""
+
+    error: str = ""
+    """The code of the error that it ended with; empty if it went well."""
 
 
 class Shelf(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +108,9 @@ class Account:
         self.parameters: dict[str, str] = {}
         """SSM parameters that belong to AWS, such as those of EKS images."""
 
+        self.publish: Callable[[str], None] | None = None
+        """Publishes the images for a version of Kubernetes, if nothing was published for it yet."""
+
         self.reservations: dict[str, dict[str, Any]] = {}
         self.placement_groups: dict[str, dict[str, Any]] = {}
         self.shifts: list[dict[str, Any]] = []
@@ -99,6 +124,12 @@ class Account:
 
         self.answers: dict[str, Any] = {}
         """What was answered to requests that carry a client token, by that token."""
+
+        self.services: dict[str, Any] = {}
+        """What services know that are answered beside moto, by their names."""
+
+        self.sessions: dict[str, str] = {}
+        """The ARNs of sessions of roles, by the access keys that were given for them."""
 
         self.partitions: Counter[str] = Counter()
         self.consoles: dict[str, list[str]] = {}
@@ -124,6 +155,11 @@ class Account:
         self._limits: dict[Shelf, int] = {}
         self._listeners: list[Callable[[Happening], None]] = []
         self._lock = Lock()
+
+    @property
+    def administrator(self) -> str:
+        """The ARN of the user whose keys the account's credentials are."""
+        return f"arn:aws:iam::{self.number}:user/{ADMINISTRATOR}"
 
     @property
     def credentials(self) -> dict[str, str]:
@@ -186,6 +222,14 @@ class Account:
         with self._lock:
             self._calls.append(call)
 
+    def refused(self, call: Call, error: str) -> None:
+        """Remember how a request ended that was not carried out."""
+        with self._lock:
+            for place in range(len(self._calls) - 1, -1, -1):
+                if self._calls[place] is call:
+                    self._calls[place] = msgspec.structs.replace(call, error=error)
+                    return
+
     def calls(self, operation: str = "") -> list[Call]:
         """Return the requests that were made, of one operation or of all."""
         with self._lock:
@@ -199,6 +243,11 @@ class Account:
     def sells(self, instance_type: str) -> bool:
         """Say whether an instance type exists here."""
         return self.types is None or instance_type in self.types
+
+
+def zones_of(region: str) -> tuple[str, ...]:
+    """Return the zones of a region in which a cluster has subnets."""
+    return tuple(sorted(load_data().regions[region].zones))[:CLUSTER_ZONES]
 
 
 def _now() -> datetime:

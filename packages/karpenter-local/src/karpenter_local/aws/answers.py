@@ -7,23 +7,28 @@ the imitation: ``self`` knows the request, its account and the backend.
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from moto.core.responses import ActionResult
 from moto.core.types import Base64EncodedString
 from moto.core.utils import utcnow
-from moto.ec2.exceptions import InvalidLaunchTemplateNameNotFoundError
+from moto.ec2.exceptions import EC2ClientError, InvalidLaunchTemplateNameNotFoundError
 from moto.ec2.models.amis import AmiBackend
 from moto.ec2.models.instances import Instance
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import convert_tag_spec
 from moto.ssm.models import Parameter, ParameterDict
 
+from karpenter_local.apiserver.notice import KUBERNETES
+from karpenter_local.aws import events, iam, nodegroups
 from karpenter_local.aws.account import ACCOUNTS
 from karpenter_local.aws.fleet import Fleet
 from karpenter_local.aws.happenings import Ended
 from karpenter_local.aws.looking import check_instances, describe_instance_status, describe_instances
+from karpenter_local.aws.mail import deliver
 from karpenter_local.aws.power import is_leaving, switch_off
 
 if TYPE_CHECKING:
@@ -32,6 +37,8 @@ if TYPE_CHECKING:
     from karpenter_local.aws.account import Account
 
 _PAGE: Final = 1000
+_OLDEST: Final = 23
+_NEWEST: Final = int(KUBERNETES.partition(".")[2])
 
 
 def _account(response: Any) -> Account:
@@ -80,8 +87,17 @@ def _describe_instance_type_offerings(self: Any) -> ActionResult:
 
 
 def _describe_spot_price_history(self: Any) -> ActionResult:
+    """
+    Tell the spot prices as they are now, which holds for any time up to now.
+
+    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html
+    """
     account = _account(self)
     now = account.now()
+    wanted = _spot_filters(self)
+    ended = self._get_param("EndTime")
+    if ended is not None and ended.replace(tzinfo=UTC) < now - _MOMENT:
+        return ActionResult({"SpotPriceHistory": []})
     prices = [
         (
             each["InstanceType"],
@@ -102,7 +118,35 @@ def _describe_spot_price_history(self: Any) -> ActionResult:
         for name, zone, price in prices
         if price is not None
     ]
-    return _page(self, "SpotPriceHistory", history)
+    shown = [each for each in history if all(each[key] in values for key, values in wanted.items())]
+    return _page(self, "SpotPriceHistory", shown)
+
+
+def _spot_filters(self: Any) -> dict[str, set[str]]:
+    """Return the values that each field of a spot price may have, where a request says so."""
+    found = {
+        "InstanceType": set(self._get_param("InstanceTypes", [])),
+        "ProductDescription": {
+            each.partition(" (")[0] for each in self._get_param("ProductDescriptions", [])
+        },
+        "AvailabilityZone": {self._get_param("AvailabilityZone")} - {None},
+    }
+    for name, values in self._filters_from_querystring().items():
+        if name not in _SPOT_FILTERS:
+            raise EC2ClientError("InvalidParameterValue", f"The filter '{name}' is invalid")
+        field = _SPOT_FILTERS[name]
+        before = found.get(field)
+        found[field] = before & set(values) if before else set(values)
+    return {key: values for key, values in found.items() if values}
+
+
+_MOMENT: Final = timedelta(minutes=1)
+_SPOT_FILTERS: Final = {
+    "availability-zone": "AvailabilityZone",
+    "instance-type": "InstanceType",
+    "product-description": "ProductDescription",
+    "spot-price": "SpotPrice",
+}
 
 
 def _describe_capacity_reservations(self: Any) -> ActionResult:
@@ -218,11 +262,30 @@ def _terminate(self: Any) -> Any:
     return before
 
 
+_VERSIONED: Final = re.compile(r"(?:^|[-/])(1\.\d{2})(?=[-/]|$)")
+"""How names of parameters and of images tell which version of Kubernetes they are for."""
+
+
+def _publish_for(account: Account, text: str) -> None:
+    """Let AWS have published images for the version of Kubernetes that a name is for."""
+    found = _VERSIONED.search(text)
+    if found is not None and account.publish is not None and _OLDEST <= int(found[1][2:]) <= _NEWEST:
+        account.publish(found[1])
+
+
+def _describe_images(self: Any) -> Any:
+    for each in self._get_param("Filters", []):
+        for value in each["Values"]:
+            _publish_for(_account(self), value)
+    return _PLAIN["describe_images"](self)
+
+
 _EC2: Final[dict[str, Callable[[Any], ActionResult]]] = {
     "create_fleet": _create_fleet,
     "create_tags": _create_tags,
     "delete_launch_template": _delete_launch_template,
     "describe_capacity_reservations": _describe_capacity_reservations,
+    "describe_images": _describe_images,
     "describe_instance_status": describe_instance_status,
     "describe_instance_type_offerings": _describe_instance_type_offerings,
     "describe_instance_types": _describe_instance_types,
@@ -237,12 +300,21 @@ _PLAIN: Final[dict[str, Any]] = {}
 
 
 def _find_parameter(self: Any, key: str) -> None:
-    """Let the parameters that belong to AWS be found where the imitation looks for them."""
+    """Let the parameters that belong to AWS be found where moto looks for them: one, or all under a path."""
     _PLAIN["parameters"](self, key)
     account = ACCOUNTS.get(self.account_id)
-    value = account.parameters.get(key) if account else None
-    if value is None:
+    if account is None or not str(key).startswith("/aws/"):
         return
+    _publish_for(account, key)
+    if key in account.parameters:
+        _hold(self, key, account.parameters[key])
+    elif key.endswith("/"):
+        for name, value in account.parameters.items():
+            if name.startswith(key):
+                _hold(self, name, value)
+
+
+def _hold(self: Any, key: str, value: str) -> None:
     held = dict.get(self, key)
     if held and held[-1].value == value:
         return
@@ -277,3 +349,6 @@ def install() -> None:
     _PLAIN["terminate"] = Instance.terminate
     setattr(Instance, "terminate", _terminate)  # noqa: B010  as above
     setattr(AmiBackend, "_load_amis", lambda _: None)  # noqa: B010  accounts publish their own images
+    events.install(deliver)
+    iam.install()
+    nodegroups.install()

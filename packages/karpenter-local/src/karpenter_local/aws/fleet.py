@@ -17,6 +17,7 @@ from moto.moto_api._internal import mock_random
 from karpenter.cloud.catalogs.ec2.data import load_data
 from karpenter_local.aws.account import Trouble
 from karpenter_local.aws.happenings import Launched
+from karpenter_local.aws.iam import has_spot_role
 from karpenter_local.aws.power import capacity_type_of, is_alive, switch_on
 
 if TYPE_CHECKING:
@@ -115,8 +116,10 @@ class Fleet:
 
     def _trouble(self, candidate: Candidate) -> tuple[Trouble | None, int]:
         """Return how many machines can be had of a candidate, and why not more."""
-        found = self._mismatch(candidate) or self._account.trouble(
-            self._capacity_type(candidate), candidate.instance_type, candidate.zone
+        found = (
+            self._unlinked()
+            or self._mismatch(candidate)
+            or self._account.trouble(self._capacity_type(candidate), candidate.instance_type, candidate.zone)
         )
         if found is not None:
             return found, 0
@@ -126,6 +129,21 @@ class Fleet:
             return Trouble(code="ReservationCapacityExceeded", message="The reservation is used up."), left
         left = self._left(candidate)
         return (None, self._wanted) if left is None else (Trouble(), left)
+
+    def _unlinked(self) -> Trouble | None:
+        """
+        Return why EC2 launches no spot instances for an account: it has no service-linked role for them.
+
+        EC2 makes the role for a caller that may make it; Karpenter's role may not.
+        https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html
+        """
+        if self._kind != "spot" or has_spot_role(self._account):
+            return None
+        return Trouble(
+            code="AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+            message="The provided credentials do not have permission to create the service-linked role for"
+            " EC2 Spot Instances.",
+        )
 
     def _mismatch(self, candidate: Candidate) -> Trouble | None:
         """Return why a machine could not start from its image: one is for other processors than the other."""

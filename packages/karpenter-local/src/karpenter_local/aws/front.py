@@ -2,8 +2,8 @@
 The door of the embedded AWS: every request comes through here first.
 
 It finds out whose request it is and what it asks for, writes that down, lets it go wrong where that was
-wished for, answers what the imitation has no idea of, and passes the rest on. Requests to the control
-interface go to :mod:`.routes`.
+wished for, answers what moto does not know of, and passes the rest on. Requests to the control interface go
+to :mod:`.routes`.
 """
 
 from __future__ import annotations
@@ -13,26 +13,42 @@ import re
 from io import BytesIO
 from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
 
+import msgspec
+import structlog
 from werkzeug.wrappers import Request, Response
 
-from karpenter_local.aws.account import ACCOUNTS, Call
+from karpenter_local.aws import eks
+from karpenter_local.aws.account import Call
 from karpenter_local.aws.faults import LoseAnswer, Refuse
-from karpenter_local.aws.identity import ASSUMING, KEYS, assume, owner_of
-from karpenter_local.aws.prices import get_products
+from karpenter_local.aws.identity import KEYS, caller_of, identify, owner_of
+from karpenter_local.aws.prices import describe_services, get_products
 from karpenter_local.aws.routes import PREFIX, Routes
+from karpenter_local.aws.wire import REST, AwsError, answer, parameters, rest_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from karpenter_local.aws.account import Account
+    from karpenter_local.aws.identity import AwsCaller
+
+    Operation = Callable[[Account, Mapping[str, Any]], dict[str, Any]]
+
+log = structlog.stdlib.get_logger(__name__)
 
 _CREDENTIAL: Final = re.compile(rf"Credential={KEYS.pattern}/\d+/[^/]+/(?P<service>[^/]+)/")
-_CLUSTER: Final = re.compile(r"/clusters/(?P<name>[^/]+)")
+_CODE: Final = re.compile(rb'<Code>([\w.]+)</Code>|"__type": ?"(?:[^"]*#)?([\w.]+)"')
 _SHIFTS: Final = "GetManagedResource"
-_NOBODY: Final = Refuse(code="AuthFailure", message="nobody we know", status=401)
+_UNAUTHENTICATED: Final = Refuse(
+    code="AuthFailure",
+    message="AWS was not able to validate the provided access credentials",
+    status=401,
+)
 _JSON: Final = {"Content-Type": "application/x-amz-json-1.1"}
+_FAILED: Final = 400
+_UNKNOWN: Final = "InvalidAction"
 
 
 class AnswerLost(ConnectionError):  # noqa: N818  says what has happened
@@ -40,7 +56,7 @@ class AnswerLost(ConnectionError):  # noqa: N818  says what has happened
 
 
 class Front:
-    """Stands before the imitation."""
+    """Stands before moto."""
 
     def __init__(self, imitation: Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]) -> None:
         self._imitation = imitation
@@ -52,51 +68,122 @@ class Front:
         if request.path.startswith(PREFIX):
             return self.routes.answer(request)(environ, start)
         signed = _CREDENTIAL.search(request.headers.get("Authorization", ""))
-        if signed is None or signed["service"] == "sts":
-            return self._identify(request)(environ, start)
-        account = ACCOUNTS.get(signed["number"])
-        if account is None:
-            return _refusal("", _NOBODY)(environ, start)
+        caller = caller_of(signed["key"]) if signed else None
+        service = signed["service"] if signed else "sts"
+        if service == "sts":
+            return self._identify(request, caller)(environ, start)
+        if caller is None:
+            return _refusal("", _UNAUTHENTICATED)(environ, start)
+        account = caller.account
         environ["HTTP_X_MOTO_ACCOUNT_ID"] = account.number
-        call = _call(request, signed["service"])
+        call = _call(request, service, caller)
         account.record(call)
         fault = account.faults.pick(call.operation)
         if isinstance(fault, Refuse):
+            account.refused(call, fault.code)
             return _refusal(call.service, fault)(environ, start)
-        answer = self._answer(account, call, environ, start)
+        answered = self._answer(account, call, request, start)
         token = str(call.parameters.get("ClientToken", ""))
         if isinstance(fault, LoseAnswer) or (token and token in _lost(account)):
             _lost(account).add(token)
-            list(answer)
+            list(answered)
             if "werkzeug.socket" not in environ:
                 raise AnswerLost
             environ["werkzeug.socket"].shutdown(SHUT_RDWR)
             return []
-        return answer
+        return answered
 
     @staticmethod
-    def _identify(request: Request) -> Response:
-        """Answer whoever has no credentials yet, or wants those of a role."""
-        call = _call(request, "sts")
+    def _identify(request: Request, caller: AwsCaller | None) -> Response:
+        """Answer who a caller is, or give out the credentials of a role."""
+        call = _call(request, "sts", caller)
         account = owner_of(str(call.parameters.get("RoleArn", "")))
-        if call.operation not in ASSUMING or account is None:
-            return _refusal("", _NOBODY)
+        account = account or (caller.account if caller is not None else None)
+        if account is None or call.operation not in _STS:
+            return _refusal("", _UNAUTHENTICATED)
+        call = msgspec.structs.replace(call, time=account.now())
         account.record(call)
         fault = account.faults.pick(call.operation)
         if isinstance(fault, Refuse):
+            account.refused(call, fault.code)
             return _refusal("iam", fault)
-        return assume(account, call.operation, call.parameters)
+        return _answered(lambda _, said: identify(caller, call.operation, said), account, call, request)
 
     def _answer(
-        self, account: Account, call: Call, environ: dict[str, Any], start: Callable[..., Any]
+        self, account: Account, call: Call, request: Request, start: Callable[..., Any]
     ) -> Iterable[bytes]:
-        if (call.service, call.operation) == ("pricing", "GetProducts"):
-            body = json.dumps(get_products(account, dict(call.parameters)))
-            return Response(body, 200, _JSON)(environ, start)
+        environ = request.environ
         if call.operation == _SHIFTS:
             body = json.dumps({"arn": call.parameters["resourceIdentifier"], "zonalShifts": account.shifts})
             return Response(body, 200, {"Content-Type": "application/json"})(environ, start)
-        return self._imitation(environ, start)
+        operation = _beside(call.service, call.operation, call.parameters)
+        if operation is not None:
+            return _answered(operation, account, call, request)(environ, start)
+        return self._imitated(account, call, environ, start)
+
+    def _imitated(
+        self, account: Account, call: Call, environ: dict[str, Any], start: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        """Let moto answer, and note how it ended."""
+        told: list[str] = []
+
+        def begin(status: str, headers: Any, *more: Any) -> Any:
+            told.append(status)
+            told.extend(value for key, value in headers if key.lower() == "x-amzn-errortype")
+            return start(status, headers, *more)
+
+        try:
+            answered = self._imitation(environ, begin)
+        except Exception as error:  # noqa: BLE001  whatever moto fails by: it does not know the operation
+            why = f"{call.service}:{call.operation} is not supported by the embedded AWS: {error!r}"
+            log.warning("call.not_supported", operation=call.operation, because=repr(error))
+            account.refused(call, _UNKNOWN)
+            return _refusal(call.service, Refuse(code=_UNKNOWN, message=escape(why)))(environ, start)
+        if not told or int(told[0].partition(" ")[0]) < _FAILED:
+            return answered
+        body = b"".join(answered)
+        found = _CODE.search(body)
+        account.refused(call, (found[1] or found[2]).decode() if found else told[-1])
+        return [body]
+
+
+_PRICING: Final = {"DescribeServices": describe_services, "GetProducts": get_products}
+_STS: Final = frozenset({"GetCallerIdentity", "AssumeRole", "AssumeRoleWithWebIdentity"})
+
+
+def _beside(service: str, operation: str, said: Mapping[str, Any]) -> Operation | None:
+    """Return what answers an operation in the place of moto, if anything does."""
+    if service == "eks":
+        ours = operation != "UpdateClusterConfig" or "accessConfig" in said
+        return eks.OPERATIONS.get(operation) if ours else None
+    if service == "pricing":
+        return _PRICING.get(operation)
+    if service == "cloudformation":
+        from karpenter_local.aws.cloudformation.stacks import OPERATIONS  # noqa: PLC0415  only who uses it
+
+        return OPERATIONS.get(operation) or _unknown(operation)
+    return None
+
+
+def _unknown(operation: str) -> Operation:
+    def refuse(account: Account, said: Mapping[str, Any]) -> dict[str, Any]:
+        del account, said
+        raise AwsError(_UNKNOWN, f"{operation} is not supported by the embedded AWS")
+
+    return refuse
+
+
+def _answered(operation: Operation, account: Account, call: Call, request: Request) -> Response:
+    """Return what an operation answers, or the error that it ends with."""
+    said = call.parameters
+    try:
+        if call.service not in REST:
+            said = parameters(call.service, call.operation, request)
+        result: dict[str, Any] | AwsError = operation(account, said)
+    except AwsError as error:
+        account.refused(call, error.code)
+        result = error
+    return answer(call.service, call.operation, result, request)
 
 
 def _lost(account: Account) -> set[str]:
@@ -105,20 +192,24 @@ def _lost(account: Account) -> set[str]:
     return lost
 
 
-def _call(request: Request, service: str) -> Call:
+def _call(request: Request, service: str, caller: AwsCaller | None) -> Call:
+    """Return what a request asks for; of one that is not understood, only the service."""
     body = request.get_data(cache=True)
     request.environ["wsgi.input"] = BytesIO(body)
+    who = caller.principal if caller is not None else ""
+    now = caller.account.now() if caller is not None else None
     target = request.headers.get("X-Amz-Target")
     if target:
-        return Call(service, target.rpartition(".")[2], json.loads(body or b"{}"))
-    if service == "eks":
-        named = _CLUSTER.match(request.path)
-        operation = "DescribeCluster" if named and request.method == "GET" else "CreateCluster"
-        return Call(service, operation, {"name": named["name"]} if named else {})
-    if service == "arc-zonal-shift":
-        return Call(service, _SHIFTS, {"resourceIdentifier": unquote(request.path.partition("s/")[2])})
+        return Call(service, target.rpartition(".")[2], json.loads(body or b"{}"), who, now)
+    if service in REST:
+        found = rest_call(service, request)
+        return (
+            Call(service, found.operation, found.parameters, who, now)
+            if found
+            else Call(service, "", {}, who, now)
+        )
     form = dict(parse_qsl(body.decode(), keep_blank_values=True))
-    return Call(service, form.get("Action", ""), form)
+    return Call(service, form.get("Action", ""), form, who, now)
 
 
 def _refusal(service: str, fault: Refuse) -> Response:

@@ -1,30 +1,51 @@
 """
-Credentials for a while: what STS gives to whoever assumes a role of an account of the embedded AWS.
+Who asks the embedded AWS: users with keys that last, and sessions of roles with keys for a while.
 
-Every role can be assumed, with any token: whose credentials somebody gets is told by the role that they name.
+STS gives credentials of any role of an account, for any token: whose credentials a program gets is told by
+the role that it names. The access key says which account it belongs to and, for a role, which session it is.
 """
 
 from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from werkzeug.wrappers import Response
+import msgspec
 
-from karpenter_local.aws.account import ACCOUNTS
+from karpenter_local.aws.account import ACCOUNTS, Account
+from karpenter_local.aws.wire import AwsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter_local.aws.account import Account
 
-KEYS: Final = re.compile(r"(AKIA|ASIA)(?P<number>\d{12})")
+KEYS: Final = re.compile(r"(?P<key>(?:AKIA|ASIA)(?P<number>\d{12})\w*)")
 """Keys of accounts: those that last, and those that were given for a while."""
 
 ASSUMING: Final = frozenset({"AssumeRole", "AssumeRoleWithWebIdentity"})
 _ROLE: Final = re.compile(r"arn:[^:]+:iam::(?P<number>\d{12}):role/(?P<name>.+)")
 _LASTS: Final = timedelta(hours=1)
+
+
+class AwsCaller(msgspec.Struct, frozen=True):
+    """Who makes a request."""
+
+    account: Account
+    principal: str
+    """The ARN, as GetCallerIdentity tells it."""
+
+
+def caller_of(key: str) -> AwsCaller | None:
+    """Return whose access key one is; None when no account here has given it."""
+    found = KEYS.fullmatch(key)
+    account = ACCOUNTS.get(found["number"]) if found else None
+    if account is None:
+        return None
+    if key.startswith("AKIA"):
+        return AwsCaller(account, account.administrator)
+    unnamed = f"arn:aws:sts::{account.number}:assumed-role/unnamed/session"
+    return AwsCaller(account, account.sessions.get(key, unnamed))
 
 
 def owner_of(role: str) -> Account | None:
@@ -33,19 +54,46 @@ def owner_of(role: str) -> Account | None:
     return ACCOUNTS.get(found["number"]) if found else None
 
 
-def assume(account: Account, operation: str, said: Mapping[str, str]) -> Response:
-    """Answer with the credentials of a role."""
+def identify(caller: AwsCaller | None, operation: str, said: Mapping[str, str]) -> dict[str, Any]:
+    """
+    Return what STS answers.
+
+    Raises:
+        AwsError: the caller is not known, the role is not there, or STS is asked for something else.
+    """
+    if operation == "GetCallerIdentity" and caller is not None:
+        return _told(caller)
+    account = owner_of(said.get("RoleArn", ""))
+    if operation not in ASSUMING or account is None:
+        who = caller.principal if caller is not None else "anonymous"
+        wanted = said.get("RoleArn", "*")
+        raise AwsError(
+            "AccessDenied", f"User: {who} is not authorized to perform: sts:{operation} on resource: {wanted}"
+        )
+    return _assume(account, said)
+
+
+def _told(caller: AwsCaller) -> dict[str, Any]:
+    number = caller.account.number
+    name = caller.principal.rpartition("/")[2]
+    who = f"AIDA{number}" if ":user/" in caller.principal else f"AROA{number}:{name}"
+    return {"UserId": who, "Account": number, "Arn": caller.principal}
+
+
+def _assume(account: Account, said: Mapping[str, str]) -> dict[str, Any]:
+    """Return the credentials of a role."""
     role, name = said["RoleArn"], said.get("RoleSessionName", "session")
-    until = (account.now() + _LASTS).strftime("%Y-%m-%dT%H:%M:%SZ")
-    assumed = role.replace(":iam:", ":sts:").replace(":role/", ":assumed-role/")
-    body = (
-        f'<{operation}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{operation}Result>'
-        f"<AssumedRoleUser><AssumedRoleId>AROA{account.number}:{name}</AssumedRoleId>"
-        f"<Arn>{assumed}/{name}</Arn></AssumedRoleUser>"
-        f"<Credentials><AccessKeyId>ASIA{account.number}</AccessKeyId>"
-        "<SecretAccessKey>not a secret</SecretAccessKey><SessionToken>for a while</SessionToken>"
-        f"<Expiration>{until}</Expiration></Credentials>"
-        f"</{operation}Result><ResponseMetadata><RequestId>1</RequestId></ResponseMetadata>"
-        f"</{operation}Response>"
-    )
-    return Response(body, 200, {"Content-Type": "text/xml"})
+    path, _, last = role.replace(":iam:", ":sts:").partition(":role/")
+    principal = f"{path}:assumed-role/{last.rpartition('/')[2]}/{name}"
+    key = next((key for key, arn in account.sessions.items() if arn == principal), "")
+    key = key or f"ASIA{account.number}{len(account.sessions):04X}"
+    account.sessions[key] = principal
+    return {
+        "AssumedRoleUser": {"AssumedRoleId": f"AROA{account.number}:{name}", "Arn": principal},
+        "Credentials": {
+            "AccessKeyId": key,
+            "SecretAccessKey": "not a secret",
+            "SessionToken": "for a while",
+            "Expiration": account.now() + _LASTS,
+        },
+    }

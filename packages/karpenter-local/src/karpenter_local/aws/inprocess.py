@@ -75,7 +75,7 @@ class AwsInProcess:
 
     def attach(self, session: Session) -> None:
         """Let clients of a session ask here."""
-        answer: Any = self._answer
+        answer: Any = InProcessWire(self._front, self.endpoint).answer
         session.register("before-send", answer)
 
     def _service(self, name: Any) -> Any:
@@ -89,13 +89,21 @@ class AwsInProcess:
 
         return answer
 
-    def _answer(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+
+class InProcessWire:
+    """Hands what the SDK is about to send to a front in this process."""
+
+    def __init__(self, front: Front, endpoint: str) -> None:
+        self._front = front
+        self._endpoint = endpoint
+
+    def answer(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
         """Answer what the SDK was about to send."""
         parts = urlsplit(request.url)
         environ = create_environ(
             path=parts.path or "/",
             query_string=parts.query,
-            base_url=self.endpoint,
+            base_url=self._endpoint,
             method=request.method,
             headers=[(name, _text(value)) for name, value in request.headers.items()],
             data=_body(request.body),

@@ -76,8 +76,8 @@ class Inventory:
             efa=sum(1 for each in instance.nics.values() if getattr(each, "interface_type", "") in _EFA),
         )
 
-    def has_role(self, profile: str) -> bool:
-        """Say whether an instance profile exists and has a role."""
+    def role_of(self, profile: str) -> str:
+        """Return the ARN of the role of an instance profile; empty when it has none, or does not exist."""
         found = next(
             (
                 each
@@ -86,7 +86,7 @@ class Inventory:
             ),
             None,
         )
-        return found is not None and bool(found.roles)
+        return str(found.roles[0].arn) if found is not None and found.roles else ""
 
 
 def _decoded(user_data: str) -> str:

@@ -1,19 +1,18 @@
 """
-What AWS announces: events in their envelopes, put into every queue of the account.
+What AWS announces: events in their envelopes, offered to the rules of the account.
 
-Rules that pass events on to queues are no part of the embedded AWS: it is as if every queue had those that
-guides tell users to make.
+:mod:`.events` decides which queues they reach.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from moto.moto_api._internal import mock_random
 from moto.sqs.models import Message, sqs_backends
 
 from karpenter_local.aws.account import ACCOUNTS
+from karpenter_local.aws.events import publish
 from karpenter_local.aws.happenings import Mailed
 
 if TYPE_CHECKING:
@@ -59,8 +58,9 @@ def announce_maintenance(account: Account, instance: str) -> None:
 
 
 def announce(account: Account, source: str, kind: str, detail: dict[str, Any], resource: str) -> None:
-    """Put an event into every queue of the account."""
-    body = json.dumps(
+    """Offer an event to the rules of the account."""
+    publish(
+        account,
         {
             "version": "0",
             "id": str(mock_random.uuid4()),
@@ -71,19 +71,27 @@ def announce(account: Account, source: str, kind: str, detail: dict[str, Any], r
             "region": account.region,
             "resources": [resource],
             "detail": detail,
-        }
+        },
     )
-    post(account, body)
 
 
 def post(account: Account, body: str) -> None:
     """Put a text into every queue of the account; where the post is bad, late and perhaps twice."""
-    backend = sqs_backends[account.number][account.region]
-    for name in tuple(backend.queues):
-        first = _send(account, name, body)
-        if account.post is not None and account.post.random() < _TWICE:
-            _send(account, name, body).id = first.id  # SQS may hand out the same message twice
+    for name in tuple(sqs_backends[account.number][account.region].queues):
+        _deliver(account, name, body)
     account.tell(Mailed())
+
+
+def deliver(account: Account, queue: str, body: str) -> None:
+    """Put a text into a queue; where the post is bad, late and perhaps twice."""
+    _deliver(account, queue, body)
+    account.tell(Mailed())
+
+
+def _deliver(account: Account, queue: str, body: str) -> None:
+    first = _send(account, queue, body)
+    if account.post is not None and account.post.random() < _TWICE:
+        _send(account, queue, body).id = first.id  # SQS may hand out the same message twice
 
 
 def _send(account: Account, queue: str, body: str) -> Any:

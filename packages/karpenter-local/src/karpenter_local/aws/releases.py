@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.cloud.aws.amifamily.alias import Alias, published
+from karpenter.cloud.aws.amifamily.alias import Alias, UnsupportedAlias, check_alias, published
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,15 @@ def images_of(number: int, kubernetes: str) -> Iterator[Image]:
 
 
 def _paths(family: str, version: str, kubernetes: str) -> Iterator[tuple[str, str]]:
-    """Yield the parameters of the latest image and of the one of a version, variant by variant."""
+    """
+    Yield the parameters of the latest image and of the one of a version, variant by variant.
+
+    There are none of families that AWS does not publish for the version of Kubernetes.
+    """
+    try:
+        check_alias(Alias(family, version), kubernetes)
+    except UnsupportedAlias:
+        return
     latest = published(Alias(family, "latest"), kubernetes)
     pinned = published(Alias(family, version), kubernetes)
     for newest, fixed in zip(latest, pinned, strict=True):

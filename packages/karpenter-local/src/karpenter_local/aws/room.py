@@ -20,16 +20,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import structlog
+import yaml
 
 from karpenter.api.labels import CLOUD_UNINITIALIZED
 from karpenter.api.node import Node
 from karpenter.api.wire import to_plain
 from karpenter.cloud.catalogs.ec2.instancetypes import VM_OVERHEAD
 from karpenter.kube.errors import AlreadyExists, KubeError, NotFound
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.rest import MergePatch, untyped
 from karpenter_local.aws.boot.images import read_user_data, system_of
 from karpenter_local.aws.boot.node import cloud_labels, node_of
 from karpenter_local.aws.boot.told import CannotJoin
+from karpenter_local.aws.eks import may_join, mode_of
 from karpenter_local.aws.happenings import Doomed, Ended, Launched
 from karpenter_local.aws.inventory import Inventory
 from karpenter_local.aws.mail import announce_state
@@ -37,7 +39,7 @@ from karpenter_local.aws.power import RUNNING, SHUTTING_DOWN, TERMINATED, become
 from karpenter_local.kubelet.hollownodes import UnknownNode
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping
     from types import TracebackType
 
     from karpenter.base.clock import Clock
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger(__name__)
 
 RETRY = 1.0
+UNAUTHORIZED_RETRY = 10.0
+_LOOK = 0.1
+_CONFIG_MAPS = untyped("v1", "configmaps", kind="ConfigMap", namespaced=True)
 _SCHEME = "aws:///"
 
 
@@ -134,6 +139,11 @@ class MachineRoom:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def joined(self, count: int) -> None:
+        """Wait until so many machines have joined, or gave up."""
+        while len(self._lives) < count or not all(each.done() for each in self._lives.values()):
+            await self._clock.sleep(_LOOK)
+
     def _note(self, happening: Happening) -> None:
         match happening:
             case Launched(instance=number):
@@ -179,6 +189,7 @@ class MachineRoom:
             self._write(number, str(error))
             log.warning("machine.did_not_join", instance=number, because=str(error))
             return
+        await self._authenticate(hardware)
         await self._register(hardware, node)
         await self._clock.sleep(self.pace.initialize)
         await self._initialize(hardware)
@@ -203,12 +214,41 @@ class MachineRoom:
             raise CannotJoin(
                 "kubelet: the API server cannot be trusted: x509: certificate signed by unknown authority"
             )
-        if not self._inventory.has_role(hardware.profile):
+        if not self._inventory.role_of(hardware.profile):
             raise CannotJoin(f"kubelet: Unauthorized: instance profile {hardware.profile!r} gives no role")
         if told.cluster != reach.cluster:
             raise CannotJoin(
                 f"kubelet: Unauthorized: the token is for cluster {told.cluster}, and this is another one"
             )
+
+    async def _authenticate(self, hardware: Hardware) -> None:
+        """
+        Wait until the cluster lets the role of a machine in: by an access entry for nodes, or by aws-auth.
+
+        A kubelet tries until it is let in.
+        https://docs.aws.amazon.com/eks/latest/userguide/grant-k8s-access.html
+        """
+        role, complained = self._inventory.role_of(hardware.profile), False
+        while not may_join(self.account, self.reach.cluster, role) and not await self._is_mapped(role):
+            if not complained:
+                why = f"kubelet: Unauthorized: neither an access entry nor aws-auth lets {role} in"
+                self._write(hardware.id, why)
+                log.warning("machine.did_not_join", instance=hardware.id, because=why)
+                complained = True
+            await self._clock.sleep(UNAUTHORIZED_RETRY)
+
+    async def _is_mapped(self, role: str) -> bool:
+        """Say whether the ConfigMap aws-auth lets machines with a role in."""
+        if mode_of(self.account, self.reach.cluster) == "API":
+            return False
+        try:
+            found = await self._client.get(_CONFIG_MAPS, "aws-auth", namespace="kube-system")
+        except KubeError:
+            return False
+        return any(
+            each.get("rolearn") == role and "system:nodes" in (each.get("groups") or ())
+            for each in _mapped_roles(found)
+        )
 
     async def _register(self, hardware: Hardware, node: dict[str, Any]) -> None:
         while True:
@@ -316,6 +356,15 @@ class MachineRoom:
 def _tell(loop: asyncio.AbstractEventLoop, hear: Any, happening: Happening) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(hear, happening)
+
+
+def _mapped_roles(config_map: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the roles that aws-auth maps; none where it cannot be read, as the authenticator does."""
+    try:
+        found = yaml.safe_load((config_map.get("data") or {}).get("mapRoles") or "")
+    except yaml.YAMLError:
+        return []
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _complain(task: asyncio.Task[None]) -> None:

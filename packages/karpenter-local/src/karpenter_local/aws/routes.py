@@ -3,6 +3,7 @@ The control interface over HTTP, beside AWS itself, on loopback.
 
     GET  /_karpenter/instances            every instance
     GET  /_karpenter/console/INSTANCE     what an instance wrote to its console
+    GET  /_karpenter/calls                the calls that were made, as CloudTrail tells them; ?changes=1
     POST /_karpenter/commands             a command, such as {"do": "sell-out", "zone": "us-west-2a"}
 
 Only programs on this machine get here. Browsers do not: commands have to be JSON and to say so, which a page
@@ -18,6 +19,7 @@ from werkzeug.wrappers import Response
 
 from karpenter_local.aws.commands import Command
 from karpenter_local.aws.control import Impossible
+from karpenter_local.aws.trail import trail
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Request
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "/_karpenter/"
 INSTANCES: Final = f"{PREFIX}instances"
 CONSOLE: Final = f"{PREFIX}console/"
+CALLS: Final = f"{PREFIX}calls"
 COMMANDS: Final = f"{PREFIX}commands"
 
 _JSON: Final = {"Content-Type": "application/json"}
@@ -56,6 +59,9 @@ class Routes:
             return _failed(405, f"{request.path} can only be read")
         if request.path == INSTANCES:
             return _told(control.instances())
+        if request.path == CALLS:
+            found = trail(control.account.calls())
+            return _told([each for each in found if each.changed or "changes" not in request.args])
         if request.path.startswith(CONSOLE):
             return _told({"console": control.console(request.path.removeprefix(CONSOLE))})
         return _failed(404, f"there is nothing at {request.path}")

@@ -53,6 +53,8 @@ class Site:
         region: str = DEFAULT_REGION,
         kubernetes: str = "1.33",
         types: Iterable[str] | None = None,
+        bare: bool = False,
+        tagged: bool = True,
     ) -> None:
         self.cluster = cluster
         self._endpoint = server.endpoint
@@ -60,11 +62,21 @@ class Site:
         shared = Session()
         shared.register_component("data_loader", _descriptions())
         server.attach(shared)
-        session = boto3.Session(botocore_session=shared, **self.account.credentials)
-        self.clients = open_clients(session, endpoint=self._endpoint, retries=server.retries)
-        self.estate = Estate(self.account, self.clients.by_name, cluster, kubernetes=kubernetes)
+        self.session = boto3.Session(botocore_session=shared, **self.account.credentials)
+        """Of the SDK, with the keys of the account."""
+
+        self.clients = open_clients(self.session, endpoint=self._endpoint, retries=server.retries)
+        self.estate = Estate(
+            self.account, self.clients.by_name, cluster, kubernetes=kubernetes, bare=bare, tagged=tagged
+        )
         self.estate.build()
+        self.account.forget_calls()  # the log begins with what others ask
         self.control = Control(self.account, self.estate)
+
+    def client(self, service: str) -> Any:
+        """Return a client of the SDK for any service of this AWS."""
+        made: Any = self.session.client
+        return made(service, endpoint_url=self._endpoint)
 
     def serve(self, reach: Reach) -> None:
         """Let EKS tell how the cluster is reached."""
@@ -81,7 +93,7 @@ class Site:
             "AWS_DEFAULT_REGION": self.account.region,
             "AWS_ENDPOINT_URL": self._endpoint,
             "CLUSTER_NAME": self.cluster,
-            "INTERRUPTION_QUEUE": self.cluster,
+            **({} if self.estate.bare else {"INTERRUPTION_QUEUE": self.cluster}),
         }
 
     @asynccontextmanager

@@ -25,7 +25,7 @@ import click
 from karpenter.base.clock import SystemClock
 from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import output_option, table
-from karpenter_local.apiserver.notice import AlreadyRunning, Notice, default_directory
+from karpenter_local.apiserver.notice import KUBERNETES, AlreadyRunning, Notice, default_directory
 from karpenter_local.cli.local_aws import aws
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from karpenter.cli.output import Output
     from karpenter_local.apiserver.notice import Facts
+    from karpenter_local.aws.account import ManagedNodeGroup
     from karpenter_local.sandbox.options import AwsOptions
     from karpenter_local.serving import LocalOptions
 
@@ -43,6 +44,10 @@ AWS_WITHIN = 90.0
 """Seconds that it has in addition where an AWS comes with it, all of whose offerings are looked at."""
 
 _LINES_OF_LOG = 5
+_MOST_NODES = 100
+_OLDEST_MINOR = 25
+_BACKGROUND = "KARPENTER_LOCAL_BACKGROUND"
+"""Set for the process that runs a cluster in the background: what it writes goes to the log."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,7 +72,8 @@ local.add_command(aws)
 @local.command(
     epilog="Examples:\n\n"
     "  karpenter local up --nodes 3\n\n"
-    "  eval $(karpenter local up --with-karpenter) && kubectl get nodepools,nodeclaims,nodes"
+    "  eval $(karpenter local up --with-karpenter) && kubectl get nodepools,nodeclaims,nodes\n\n"
+    "  karpenter local up --provider aws --bare --node-group main,type=m5.large,count=2"
 )
 @click.option(
     "--nodes", default=0, show_default=True, type=click.IntRange(0, 5000), help="Worker nodes to begin with."
@@ -110,6 +116,30 @@ local.add_command(aws)
     help="What AWS sells, with commas; it starts faster with less.  [default: everything]",
 )
 @click.option(
+    "--bare",
+    is_flag=True,
+    help="An AWS account before anything was installed: no roles, no queue, no rules.",
+)
+@click.option(
+    "--tagged/--untagged",
+    default=None,
+    help="Whether subnets and security groups carry the discovery tag.  [default: yes, unless --bare]",
+)
+@click.option(
+    "--node-group",
+    "node_groups",
+    multiple=True,
+    metavar="NAME,type=TYPE,count=N",
+    help="A managed node group of the cluster in AWS; may be given several times.",
+)
+@click.option(
+    "--kubernetes",
+    default=KUBERNETES,
+    show_default=True,
+    metavar="VERSION",
+    help="The version of Kubernetes, such as 1.31; of the embedded control plane only.",
+)
+@click.option(
     "--foreground", is_flag=True, help="Stay until interrupted, instead of going to the background."
 )
 @data_dir_option
@@ -123,6 +153,10 @@ def up(
     cluster_name: str,
     region: str,
     instance_types: str,
+    bare: bool,
+    tagged: bool | None,
+    node_groups: tuple[str, ...],
+    kubernetes: str,
     foreground: bool,
     data_dir: Path | None,
 ) -> None:
@@ -140,7 +174,15 @@ def up(
         raise CommandError(
             "--port is for the embedded control plane; the real one listens where there is room"
         )
-    aws_options = _aws_options(region, instance_types) if provider == "aws" else None
+    _check_kubernetes(kubernetes, control_plane)
+    aws_options: AwsOptions | None = None
+    if provider == "aws":
+        tagged_too = not bare if tagged is None else tagged
+        aws_options = _aws_options(region, instance_types, node_groups, bare=bare, tagged=tagged_too)
+    elif bare or node_groups or tagged is not None:
+        raise CommandError(
+            "--bare, --tagged and --node-group are about an AWS account", hint="add --provider aws"
+        )
     notice = _notice(data_dir)
     if (facts := notice.read()) is not None:
         note(f"the cluster is up already, since {facts.started}")
@@ -158,6 +200,8 @@ def up(
             control_plane=control_plane,
             port=port,
             nodes=nodes,
+            kubernetes=kubernetes,
+            background=_BACKGROUND in os.environ,
             keep=data_dir is not None,
             with_karpenter=with_karpenter,
             aws=aws_options,
@@ -168,7 +212,10 @@ def up(
         if with_karpenter:
             options.append("--with-karpenter")
         options += ["--provider", provider, "--cluster-name", cluster_name, "--region", region]
-        options += ["--instance-types", instance_types]
+        options += ["--instance-types", instance_types, "--kubernetes", kubernetes]
+        options += [*(["--bare"] if bare else []), *(f"--node-group={each}" for each in node_groups)]
+        if tagged is not None:
+            options.append("--tagged" if tagged else "--untagged")
         if data_dir is not None:
             options += ["--data-dir", str(data_dir)]
         within = START_WITHIN[control_plane] + (AWS_WITHIN if aws_options is not None else 0.0)
@@ -218,6 +265,7 @@ def _describe(facts: Facts) -> str:
         ("Kubeconfig", facts.kubeconfig),
         ("Karpenter", f"runs, metrics at {facts.karpenter}" if facts.karpenter else "does not run"),
         *([("AWS", facts.environment["AWS_ENDPOINT_URL"])] if facts.environment else []),
+        ("Log", facts.log or "in its terminal"),
         ("State", facts.data_dir or "in memory, gone when the cluster is down"),
     ]
     return table(rows)
@@ -257,7 +305,9 @@ def _serve(options: LocalOptions, notice: Notice) -> None:
         ) from error
 
 
-def _aws_options(region: str, types: str) -> AwsOptions:
+def _aws_options(
+    region: str, types: str, node_groups: Iterable[str], *, bare: bool, tagged: bool
+) -> AwsOptions:
     from karpenter_local.aws.needs import NotInstalled, check_needs  # noqa: PLC0415  likewise
 
     try:
@@ -274,7 +324,50 @@ def _aws_options(region: str, types: str) -> AwsOptions:
     _known("instance type", wanted, {each.name for each in data.types})
     # Instances are faster than real ones: a user waits for them.
     pace = Pace(pending=1.0, boot=4.0, shutdown=2.0)
-    return AwsOptions(region=region, types=wanted, pace=pace, node_class=False)
+    sold = wanted or tuple(each.name for each in data.types)
+    return AwsOptions(
+        region=region,
+        types=wanted,
+        pace=pace,
+        node_class=False,
+        bare=bare,
+        tagged=tagged,
+        node_groups=tuple(_node_group(each, sold) for each in node_groups),
+    )
+
+
+def _node_group(text: str, sold: Collection[str]) -> ManagedNodeGroup:
+    """
+    Return the node group that ``NAME,type=TYPE,count=N`` stands for.
+
+    Raises:
+        CommandError: it is not written so, or names a type that is not sold.
+    """
+    from karpenter_local.aws.account import ManagedNodeGroup  # noqa: PLC0415  likewise
+
+    name, *said = text.split(",")
+    told = dict(each.partition("=")[::2] for each in said)
+    unknown = told.keys() - {"type", "count"}
+    if not name or "=" in name or unknown:
+        raise CommandError(f"--node-group {text!r} is not of the form NAME,type=TYPE,count=N")
+    count = told.get("count", str(ManagedNodeGroup(name=name).count))
+    if not count.isdecimal() or int(count) > _MOST_NODES:
+        raise CommandError(f"--node-group {name}: count is a number from 0 to {_MOST_NODES}, and {count!r} is not")
+    kind = told.get("type") or ManagedNodeGroup(name=name).type
+    _known("instance type", (kind,), sold)
+    return ManagedNodeGroup(name=name, type=kind, count=int(count))
+
+
+def _check_kubernetes(version: str, control_plane: str) -> None:
+    """Refuse a version of Kubernetes that cannot be had."""
+    if control_plane == "real" and version != KUBERNETES:
+        raise CommandError("--kubernetes is for the embedded control plane; the real one has the version it is")
+    major, _, minor = version.partition(".")
+    newest = int(KUBERNETES.partition(".")[2])
+    if major != "1" or not minor.isdecimal() or not _OLDEST_MINOR <= int(minor) <= newest:
+        raise CommandError(
+            f"--kubernetes {version!r}: the embedded control plane can be 1.{_OLDEST_MINOR} to {KUBERNETES}"
+        )
 
 
 def _known(what: str, named: Iterable[str], known: Collection[str]) -> None:
@@ -299,7 +392,12 @@ def _start_in_background(options: list[str], notice: Notice, *, within: float) -
     command = [sys.executable, "-m", "karpenter.cli", "local", "up", "--foreground", *options]
     with notice.log.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603  ourselves
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={**os.environ, _BACKGROUND: "1"},
         )
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:

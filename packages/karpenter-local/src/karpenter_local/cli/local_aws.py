@@ -28,6 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _PREFIX = "/_karpenter/"
 _TIMEOUT = 30.0
+_SHORT = 24
 
 
 def offering_options(command: F) -> F:
@@ -51,6 +52,14 @@ def aws() -> None:
 def instances(output: Output) -> None:
     """List the instances that are not gone."""
     output.write(_ask("instances"), text=_listed)
+
+
+@aws.command(epilog="Example:\n\n  karpenter local aws calls --changes -o json")
+@click.option("--changes", is_flag=True, help="Only calls that changed something.")
+@output_option
+def calls(changes: bool, output: Output) -> None:
+    """List the calls that were made to AWS, as CloudTrail tells them."""
+    output.write(_ask("calls?changes=1" if changes else "calls"), text=_called)
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws console ip-10-0-0-4.us-west-2.compute.internal")
@@ -254,6 +263,27 @@ def _endpoint() -> str:
             "no embedded AWS runs here", hint="karpenter local up --provider aws --with-karpenter"
         )
     return endpoint
+
+
+def _called(found: list[dict[str, Any]]) -> str:
+    if not found:
+        return "No calls were made."
+    heading = ("TIME", "ACTION", "OF", "ENDED")
+    rows = (
+        (
+            each["eventTime"][11:19],
+            f"{each['eventSource'].partition('.')[0]}:{each['eventName']}",
+            # The last parts of ARNs and addresses; -o json has all.
+            _shortened(" ".join(one.rpartition("/")[2] for one in each["resources"])),
+            each["errorCode"] or "well",
+        )
+        for each in found
+    )
+    return table([heading, *rows])
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
 
 
 def _listed(found: list[dict[str, str]]) -> str:

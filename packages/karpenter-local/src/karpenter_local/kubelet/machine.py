@@ -11,8 +11,8 @@ from karpenter.api.labels import ZONE
 from karpenter.api.node import Node
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers.plain import render_time
+from karpenter_local.kubelet.settings import Settings
 
-VERSION = "v1.36.0"
 DEFAULT_ROOM: dict[str, str] = {"cpu": "4", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 
 _ZONES_OF = {"ebs.csi.aws.com": "topology.ebs.csi.aws.com/zone"}
@@ -51,7 +51,7 @@ def conditions(node: Node, now: datetime, *, ready: bool, why: str = "") -> list
     return result
 
 
-def first_report(node: Node, now: datetime, *, address: str) -> Plain:
+def first_report(node: Node, now: datetime, *, address: str, version: str = Settings().version) -> Plain:
     """Return the status with which a kubelet joins; what the node already says of its room stays."""
     labels = node.metadata.labels
     architecture = labels.get("kubernetes.io/arch", "amd64")
@@ -69,7 +69,7 @@ def first_report(node: Node, now: datetime, *, address: str) -> Plain:
         report["nodeInfo"] = {
             "architecture": architecture,
             "operatingSystem": labels.get("kubernetes.io/os", "linux"),
-            "kubeletVersion": VERSION,
+            "kubeletVersion": version,
             "kubeProxyVersion": "",
             "containerRuntimeVersion": "simulated://1",
             "kernelVersion": "6.12",

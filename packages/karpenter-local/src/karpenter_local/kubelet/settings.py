@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from karpenter.api.node import Node
+from karpenter_local.apiserver.notice import KUBERNETES
 from karpenter_local.kubelet.script import PodTimings
 
 UNMANAGED = "local.karpenter.sh/kubelet"
@@ -23,6 +24,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     habits: PodTimings = PodTimings()
     drivers: Mapping[str, int] = msgspec.field(default_factory=lambda: {"ebs.csi.aws.com": 26})
     """CSI drivers on every node, and how many volumes of each it can take."""
+    version: str = f"v{KUBERNETES}.0"
+    """Of Kubernetes, as nodes report it that do not say otherwise."""
     narrate: bool = False
     """Publish an event for every container that starts."""
 

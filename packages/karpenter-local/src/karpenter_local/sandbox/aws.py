@@ -23,7 +23,7 @@ from karpenter.cloud.errors import CloudError
 from karpenter.kube.errors import AlreadyExists
 from karpenter.operator.run import KubeClusterObjects
 from karpenter_local.aws.inprocess import AwsInProcess
-from karpenter_local.aws.room import MachineRoom, Reach
+from karpenter_local.aws.room import MachineRoom, Pace, Reach
 from karpenter_local.aws.server import EmbeddedAws
 from karpenter_local.aws.site import Site
 from karpenter_local.sandbox.options import NODE_CLASS
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from karpenter_local.sandbox.options import AwsOptions
 
 log = structlog.stdlib.get_logger(__name__)
+
+_AT_ONCE: Final = Pace(pending=0.0, boot=0.0, initialize=0.0)
+"""How long instances of node groups take that are there from the beginning."""
 
 _RETRY: Final = 5.0
 """Seconds after which an operator that could not learn what it needs of AWS is started again."""
@@ -101,6 +104,7 @@ class AwsSandboxCloud:
                 pace=self.options.pace,
             )
         )
+        await self._add_node_groups()
         if self.options.node_class:
             await self._create_node_class(cluster.client)
         self.site.account.forget_calls()  # from here on, calls are those of operators
@@ -144,6 +148,8 @@ class AwsSandboxCloud:
             region=self.options.region,
             kubernetes=reach.version,
             types=self.options.types or None,
+            bare=self.options.bare,
+            tagged=self.options.tagged,
         )
 
     async def _reach(self, cluster: RunningCluster) -> Reach:
@@ -158,6 +164,17 @@ class AwsSandboxCloud:
             authority=str(config["clusters"][0]["cluster"]["certificate-authority-data"]),
             version=await cluster.client.server_version(),
         )
+
+    async def _add_node_groups(self) -> None:
+        """Create the node groups that were asked for, and wait until their instances have joined."""
+        groups = self.options.node_groups
+        if not groups:
+            return
+        pace, self.machine_room.pace = self.machine_room.pace, _AT_ONCE
+        for group in groups:
+            await asyncio.to_thread(self.site.estate.add_node_group, group)
+        await self.machine_room.joined(sum(group.count for group in groups))
+        self.machine_room.pace = pace
 
     async def _create_node_class(self, client: Client) -> None:
         body = {"metadata": {"name": NODE_CLASS}, "spec": self.site.estate.node_class()}

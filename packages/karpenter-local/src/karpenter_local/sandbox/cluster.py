@@ -70,6 +70,7 @@ def embedded_cluster(options: ClusterOptions, *, clock: Clock, seed: int) -> Loc
         port=options.port,
         kubelets=options.kubelets,
         controllers=options.controllers,
+        kubernetes=options.kubernetes,
     )
 
 
@@ -157,10 +158,10 @@ async def install_definitions(client: Client) -> None:
             await client.apply(_DEFINITIONS, body)
 
 
-async def add_nodes(client: Client, count: int) -> None:
+async def add_nodes(client: Client, options: ClusterOptions) -> None:
     """Create simulated worker nodes, but for those that an earlier run left."""
-    for number in range(1, count + 1):
+    for number in range(1, options.nodes + 1):
         try:
-            await client.create(Node, demo_node(number, zones=ZONES))
+            await client.create(Node, demo_node(number, zones=options.zones or ZONES))
         except AlreadyExists:
             continue

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from karpenter_local.aws.account import DEFAULT_REGION
+from karpenter_local.apiserver.notice import KUBERNETES
+from karpenter_local.aws.account import DEFAULT_REGION, zones_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from karpenter.cloud.kwok import Behaviour
     from karpenter.core.model.catalog import Catalog
+    from karpenter_local.aws.account import ManagedNodeGroup
     from karpenter_local.aws.inprocess import AwsInProcess
     from karpenter_local.aws.room import Pace
     from karpenter_local.aws.server import EmbeddedAws
@@ -51,6 +53,12 @@ class ClusterOptions:
 
     nodes: int = 0
     """Simulated worker nodes to begin with."""
+
+    zones: tuple[str, ...] = ()
+    """The zones of these nodes; empty means zones of this machine."""
+
+    kubernetes: str = KUBERNETES
+    """The version that an embedded API server and its kubelets report."""
 
     kubelets: KubeletSettings | None = None
 
@@ -94,6 +102,20 @@ class AwsOptions:
 
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings of the AWS provider beside those that name the cluster."""
+
+    bare: bool = False
+    """Whether the account is as before any installation: no roles, no queue, no rules."""
+
+    tagged: bool = True
+    """Whether subnets and security groups carry the discovery tag."""
+
+    node_groups: tuple[ManagedNodeGroup, ...] = ()
+    """Managed node groups whose instances have joined before the sandbox is entered."""
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """The zones in which the cluster has subnets."""
+        return zones_of(self.region)
 
 
 CloudOptions: TypeAlias = KwokOptions | AwsOptions

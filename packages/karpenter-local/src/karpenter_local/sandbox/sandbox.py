@@ -42,6 +42,7 @@ from karpenter_local.virtual import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
+    from pathlib import Path
     from types import TracebackType
 
     from karpenter.base.clock import Clock
@@ -108,7 +109,7 @@ class Sandbox:
             embedded, options = self._embedded, self._cluster_options
             starting = running_real(options) if embedded is None else running_embedded(embedded)
             self._running = running = await enter(starting)
-            await add_nodes(running.client, options.nodes)
+            await add_nodes(running.client, options)
             if options.definitions:
                 await install_definitions(running.client)
             stack.push_async_callback(self.cloud.stop)
@@ -253,6 +254,21 @@ class Sandbox:
                     task.cancel()
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
+
+    @asynccontextmanager
+    async def serve_deployment(self, logs: Path) -> AsyncIterator[None]:
+        """
+        Run the operator that is installed as a Deployment, as a process, while a pod of it runs.
+
+        Its log goes to a file in the directory `logs`. The cluster must listen on a port.
+        """
+        from karpenter_local.deployed import deployed  # noqa: PLC0415  few need it
+
+        running = self.running
+        async with deployed(
+            running.client, kubeconfig=running.kubeconfig, environment=self.cloud.environment, logs=logs
+        ):
+            yield
 
     # What a user does
 

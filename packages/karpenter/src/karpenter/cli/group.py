@@ -45,6 +45,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "crds": CommandEntry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
     "definition": CommandEntry("karpenter.cli.definition:definition", "Keep NodePools in one short file."),
     "demo": CommandEntry("", "Watch machines come and go for pods, on this machine alone."),
+    "example": CommandEntry("karpenter.cli.example:example", "Install workloads to try the operator with."),
+    "get": CommandEntry("karpenter.cli.get:get", "Look at what an installation has in its account."),
+    "install": CommandEntry("karpenter.cli.install:install", "Install the operator on an EKS cluster."),
     "local": CommandEntry("", "Run a small Kubernetes cluster on this machine."),
     "manifests": CommandEntry(
         "karpenter.cli.manifests:manifests", "Print the objects that install the operator."
@@ -55,6 +58,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "replay": CommandEntry("karpenter.cli.replay:replay", "Make recorded decisions again, and compare."),
     "run": CommandEntry("karpenter.cli.run:run", "Run the operator."),
     "simulate": CommandEntry("", "Run the operator through simulated days, with faults."),
+    "uninstall": CommandEntry(
+        "karpenter.cli.uninstall:uninstall", "Remove what install made, and verify it."
+    ),
     "validate": CommandEntry(
         "karpenter.cli.validate:validate", "Check manifests before a cluster sees them."
     ),

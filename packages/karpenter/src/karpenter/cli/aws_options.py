@@ -1,0 +1,151 @@
+"""What commands that look at an account and a cluster have in common: options, clients, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import structlog
+import yaml
+
+from karpenter.base.clock import SystemClock
+from karpenter.cli.errors import Refused
+from karpenter.cloud.errors import CloudError
+from karpenter.kube.errors import KubeError, NotConfigured
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Iterator
+
+    from karpenter.install.account import AwsApi
+    from karpenter.install.kubernetes import ClusterApi
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+def aws_options(command: F) -> F:
+    """Give a command the options that say which account it is about."""
+    for option in (
+        click.option("--profile", default="", metavar="NAME", help="The profile of the AWS CLI to use."),
+        click.option("--region", default="", metavar="NAME", help="The AWS region.  [default: AWS_REGION]"),
+    ):
+        command = option(command)
+    return command
+
+
+def kube_options(command: F) -> F:
+    """Give a command the options that say which cluster it is about."""
+    for option in (
+        click.option("--context", default="", metavar="NAME", help="The context of the kubeconfig to use."),
+        click.option("--kubeconfig", default="", metavar="FILE", help="The kubeconfig to use."),
+    ):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def in_our_words() -> Iterator[None]:
+    """Turn what AWS, Kubernetes and plans refuse into one line, with a hint where there is one."""
+    from karpenter.chart.tree import MissingValue  # noqa: PLC0415  commands load what they need
+    from karpenter.chart.values import BadValue  # noqa: PLC0415  likewise
+    from karpenter.install.options import InstallationError  # noqa: PLC0415  likewise
+
+    try:
+        yield
+    except InstallationError as error:
+        raise Refused(str(error), hint=error.hint) from error
+    except MissingValue as error:
+        raise Refused(str(error), hint="state it with --set NAME=VALUE") from error
+    except BadValue as error:
+        raise Refused(str(error), hint="charts/karpenter/values.yaml lists every value") from error
+    except (CloudError, KubeError) as error:
+        raise Refused(str(error)) from error
+
+
+def connect_aws(region: str, profile: str) -> tuple[AwsApi, str]:
+    """
+    Return calls to AWS, and the region that they go to.
+
+    Raises:
+        Refused: the SDK of AWS is not installed.
+    """
+    try:
+        from karpenter.install.account import open_api  # noqa: PLC0415  the SDK is an extra
+    except ModuleNotFoundError as error:
+        raise Refused("the AWS SDK is not installed", hint="pip install 'karpenter[aws]'") from error
+    return open_api(region=region, profile=profile)
+
+
+def run_quietly(work: Coroutine[Any, Any, T]) -> T:
+    """Run something that talks to a cluster, without the log of requests that are sent again."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    return asyncio.run(work)
+
+
+@asynccontextmanager
+async def cluster_api(
+    *, kubeconfig: str, context: str, endpoint: str = "", helm: bool = False
+) -> AsyncIterator[ClusterApi]:
+    """
+    Connect to a cluster: the one of the context, or the one of the kubeconfig with that endpoint.
+
+    Raises:
+        NotConfigured: there is none.
+    """
+    from karpenter.install.kubernetes import MANAGER, ClusterApi, HelmProgram  # noqa: PLC0415  loads much
+    from karpenter.kube.client import Client  # noqa: PLC0415  likewise
+    from karpenter.kube.http import HttpTransport  # noqa: PLC0415  likewise
+    from karpenter.kube.kubeconfig import find_cluster  # noqa: PLC0415  likewise
+
+    chosen = context or (context_of(kubeconfig, endpoint) if endpoint else "")
+    if endpoint and not chosen:
+        raise NotConfigured(f"no cluster of the kubeconfig is at {endpoint}")
+    found = await find_cluster(environ=os.environ, clock=SystemClock(), kubeconfig=kubeconfig, context=chosen)
+    client = Client(
+        HttpTransport(found.endpoint, found.credentials),
+        chance=Random(),  # noqa: S311  retries
+        manager=MANAGER,
+    )
+    program = shutil.which("helm") if helm else None
+    options = (["--kube-context", chosen] if chosen else []) + (
+        ["--kubeconfig", kubeconfig] if kubeconfig else []
+    )
+    try:
+        yield ClusterApi(
+            client, clock=SystemClock(), helm=HelmProgram(program, options=options) if program else None
+        )
+    finally:
+        await client.close()
+
+
+def context_of(kubeconfig: str, endpoint: str) -> str:
+    """Return the context of the kubeconfig whose cluster is at an endpoint; empty if there is none."""
+    named = kubeconfig or os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
+    for path in named.split(os.pathsep):
+        try:
+            told = yaml.safe_load(Path(path).read_text("utf-8")) or {}
+        except (OSError, yaml.YAMLError):
+            continue
+        servers = {
+            each.get("name"): str((each.get("cluster") or {}).get("server", "")).rstrip("/")
+            for each in told.get("clusters") or ()
+        }
+        contexts = {
+            each.get("name"): (each.get("context") or {}).get("cluster")
+            for each in told.get("contexts") or ()
+        }
+        matching = [
+            name for name, cluster in contexts.items() if servers.get(cluster) == endpoint.rstrip("/")
+        ]
+        current = told.get("current-context")
+        if matching:
+            return str(current if current in matching else matching[0])
+    return ""

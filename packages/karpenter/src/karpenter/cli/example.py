@@ -1,0 +1,214 @@
+"""``karpenter example``: workloads that make the operator do something."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from karpenter.api.labels import ARCH, CAPACITY_TYPE, ON_DEMAND, ZONE
+from karpenter.api.manifests import render_documents
+from karpenter.base.clock import SystemClock
+from karpenter.base.quantity import QuantityError, parse_quantity
+from karpenter.cli.aws_options import (
+    aws_options,
+    cluster_api,
+    connect_aws,
+    in_our_words,
+    kube_options,
+    run_quietly,
+)
+from karpenter.cli.errors import Refused
+from karpenter.cli.output import output_option_with
+
+if TYPE_CHECKING:
+    from karpenter.cli.output import Output
+    from karpenter.install.resources import HelmRelease
+
+RELEASE: Final = "example-inflate"
+IMAGE: Final = "public.ecr.aws/eks-distro/kubernetes/pause:3.7"
+NO_VERSION: Final = "n/a"
+"""A manifest has none."""
+
+
+@click.group(epilog="Example:\n\n  karpenter example inflate --replicas 10 --spread")
+def example() -> None:
+    """Install workloads to try the operator with."""
+
+
+@example.command(
+    epilog="Examples:\n\n"
+    "  karpenter example inflate --replicas 10 --spread --dry-run\n\n"
+    "  karpenter example inflate --replicas 10 --spread\n\n"
+    "  kubectl -n inflate scale deploy/inflate --replicas 5\n\n"
+    "  karpenter example inflate --delete"
+)
+@click.option(
+    "-c",
+    "--cluster",
+    default="",
+    metavar="NAME",
+    help="The cluster, as EKS calls it.  [default: the current]",
+)
+@click.option(
+    "-n", "--namespace", default="inflate", show_default=True, metavar="NAME", help="Where it runs."
+)
+@click.option(
+    "--replicas", type=click.IntRange(min=0), default=0, show_default=True, help="How many pods there are."
+)
+@click.option("--cpu", default="1", show_default=True, metavar="AMOUNT", help="What each pod asks for.")
+@click.option("--memory", default="", metavar="AMOUNT", help="Memory that each pod asks for.")
+@click.option("--spread", is_flag=True, help="Spread the pods over zones.")
+@click.option("--on-demand", is_flag=True, help="Only on machines that are bought on demand.")
+@click.option("--arch", type=click.Choice(["amd64", "arm64"]), default=None, help="Only on such machines.")
+@click.option("--dry-run", is_flag=True, help="Only print the manifest.")
+@click.option("--delete", is_flag=True, help="Take it away.")
+@aws_options
+@kube_options
+@output_option_with("text", "json")
+def inflate(
+    *,
+    cluster: str,
+    namespace: str,
+    dry_run: bool,
+    delete: bool,
+    region: str,
+    profile: str,
+    kubeconfig: str,
+    context: str,
+    output: Output,
+    **shape: Any,
+) -> None:
+    """Install pods that do nothing but ask for room."""
+    body = inflate_deployment(namespace=namespace, **shape)
+    if dry_run:
+        text = render_documents([body])
+        click.echo(
+            json.dumps(body, indent=2)
+            if output.form == "json"
+            else f"\nManifest Installer Dry Run:\n---\n{text}".rstrip()
+        )
+        return
+    with in_our_words():
+        endpoint = _endpoint(cluster, region, profile) if cluster and not context else ""
+        where = {"kubeconfig": kubeconfig, "context": context, "endpoint": endpoint}
+        run_quietly(_take_away(body, where) if delete else _install(body, where))
+
+
+def inflate_deployment(
+    *,
+    namespace: str,
+    replicas: int,
+    cpu: str,
+    memory: str = "",
+    spread: bool = False,
+    on_demand: bool = False,
+    arch: str | None = None,
+) -> dict[str, Any]:
+    """
+    Return the Deployment.
+
+    Raises:
+        Refused: an amount cannot be read.
+    """
+    requests: dict[str, Any] = {"cpu": _amount("--cpu", cpu)}
+    if memory:
+        requests["memory"] = _amount("--memory", memory)
+    selector = {**({CAPACITY_TYPE: ON_DEMAND} if on_demand else {}), **({ARCH: arch} if arch else {})}
+    labels = {"app": "inflate"}
+    pod: dict[str, Any] = {
+        "terminationGracePeriodSeconds": 0,
+        "securityContext": {"runAsUser": 1000, "runAsGroup": 3000, "fsGroup": 2000},
+        **({"nodeSelector": selector} if selector else {}),
+        "containers": [
+            {
+                "name": "inflate",
+                "image": IMAGE,
+                "resources": {"requests": requests},
+                "securityContext": {"allowPrivilegeEscalation": False},
+            }
+        ],
+    }
+    if spread:
+        pod["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": ZONE,
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": labels},
+            }
+        ]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "inflate", "namespace": namespace},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+def _amount(option: str, text: str) -> int | str:
+    try:
+        parse_quantity(text)
+    except QuantityError as error:
+        raise Refused(f"{option}: {error}", hint="such as 1, 500m or 512Mi") from error
+    return int(text) if text.isdigit() else text
+
+
+def _release(body: dict[str, Any]) -> HelmRelease:
+    from karpenter.install.resources import HelmRelease  # noqa: PLC0415  only who installs
+
+    return HelmRelease(
+        name=RELEASE,
+        namespace=body["metadata"]["namespace"],
+        chart=RELEASE,
+        chart_version=NO_VERSION,
+        app_version=NO_VERSION,
+        values={},
+        objects=(body,),
+    )
+
+
+async def _install(body: dict[str, Any], where: dict[str, Any]) -> None:
+    release = _release(body)
+    async with cluster_api(**where) as cluster:
+        click.echo("Helm installing...")
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": release.namespace}}
+        for made in (cluster.apply(namespace), cluster.make(release)):
+            click.echo(f"{SystemClock().now().astimezone():%Y/%m/%d %H:%M:%S} creating 1 resource(s)")
+            await made
+    click.echo(
+        f'Using chart version "{NO_VERSION}", installed "{RELEASE}" version "{NO_VERSION}" in namespace'
+        f' "{release.namespace}"'
+    )
+
+
+async def _take_away(body: dict[str, Any], where: dict[str, Any]) -> None:
+    release = _release(body)
+    async with cluster_api(**where) as cluster:
+        click.echo(f"Checking status of application: {RELEASE}, in namespace: {release.namespace}")
+        if not await cluster.releases(RELEASE):
+            raise Refused(f"{RELEASE} is not installed")
+        click.echo("Status validated. Uninstalling...")
+        await cluster.remove_release(release)
+        others = [
+            each
+            for each in await cluster.every("apps/v1", "Deployment")
+            if each["metadata"]["namespace"] == release.namespace and each["metadata"]["name"] != "inflate"
+        ]
+        if release.namespace == "inflate" and not others:
+            await cluster.delete(
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": release.namespace}}
+            )
+
+
+def _endpoint(cluster: str, region: str, profile: str) -> str:
+    aws, _ = connect_aws(region, profile)
+    found = aws.find("eks", "DescribeCluster", name=cluster)
+    if found is None:
+        raise Refused(f'cluster "{cluster}" not found')
+    return str(found["cluster"]["endpoint"])

@@ -1,0 +1,239 @@
+"""
+Asking AWS for an installer: one call at a time, errors in our words, and what is known of a cluster.
+
+Errors are those of :mod:`karpenter.cloud.aws.errors`: ``NotAllowed`` names the action that is missing,
+``Missing`` says that something does not exist. Everything in this module only reads, but for
+:meth:`AwsApi.call`, which does what it is told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import boto3
+import msgspec
+from botocore import xform_name
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+
+from karpenter import __version__
+from karpenter.cloud.aws.errors import Missing, NoAnswer, NoCredentials, refusal
+from karpenter.install.documents import image_parameters
+from karpenter.install.options import DISCOVERY, ClusterFacts, InstallationError, ami_family
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from karpenter.install.options import InstallationOptions
+
+CONNECT_SECONDS: Final = 5
+READ_SECONDS: Final = 60
+ATTEMPTS: Final = 5
+CLUSTER_GROUP: Final = "aws:eks:cluster-name"
+"""The tag of the security group that EKS makes for a cluster."""
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """As whom we call AWS."""
+
+    account: str
+    arn: str
+    partition: str
+
+
+class AwsApi:
+    """Calls operations of AWS by the names that policies give them."""
+
+    def __init__(self, client: Callable[[str], Any]) -> None:
+        self._make = client
+        self._clients: dict[str, Any] = {}
+
+    def call(self, service: str, operation: str, /, **parameters: Any) -> dict[str, Any]:
+        """
+        Call an operation, such as ``iam`` ``GetRole``, and return its answer.
+
+        Raises:
+            Refused: AWS answered with an error.
+            NoAnswer: it did not answer.
+        """
+        action = f"{service}:{operation}"
+        try:
+            answer: dict[str, Any] = getattr(self._client(service), xform_name(operation))(**parameters)
+        except ClientError as error:
+            raise refusal(action, error.response) from error
+        except (NoCredentialsError, PartialCredentialsError) as error:
+            raise NoCredentials(action=action, because=error) from error
+        except BotoCoreError as error:
+            raise NoAnswer(action=action, because=error) from error
+        return answer
+
+    def every(self, service: str, operation: str, field: str, /, **parameters: Any) -> Iterator[Any]:
+        """Yield the items of a list, page by page."""
+        client = self._client(service)
+        if not client.can_paginate(xform_name(operation)):
+            yield from self.call(service, operation, **parameters).get(field, ())
+            return
+        try:
+            for page in client.get_paginator(xform_name(operation)).paginate(**parameters):
+                yield from page.get(field, ())
+        except ClientError as error:
+            raise refusal(f"{service}:{operation}", error.response) from error
+        except BotoCoreError as error:
+            raise NoAnswer(action=f"{service}:{operation}", because=error) from error
+
+    def find(self, service: str, operation: str, /, **parameters: Any) -> dict[str, Any] | None:
+        """Call an operation that reads one thing; None if it does not exist."""
+        try:
+            return self.call(service, operation, **parameters)
+        except Missing:
+            return None
+
+    def output_shape(self, service: str, operation: str) -> Any:
+        """Return what the SDK knows of the answer to an operation."""
+        return self._client(service).meta.service_model.operation_model(operation).output_shape
+
+    def caller(self) -> Caller:
+        """Return as whom we call."""
+        told = self.call("sts", "GetCallerIdentity")
+        return Caller(account=told["Account"], arn=told["Arn"], partition=told["Arn"].split(":")[1])
+
+    def close(self) -> None:
+        """Close every connection."""
+        for each in self._clients.values():
+            each.close()
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            self._clients[service] = self._make(service)
+        return self._clients[service]
+
+
+def open_api(*, region: str = "", profile: str = "") -> tuple[AwsApi, str]:
+    """
+    Return calls to AWS with the credentials that the SDK finds, and the region.
+
+    Raises:
+        InstallationError: nothing says which region, or the profile does not exist.
+    """
+    try:
+        session = boto3.Session(profile_name=profile or None, region_name=region or None)
+    except BotoCoreError as error:
+        raise InstallationError(str(error)) from error
+    if not session.region_name:
+        raise InstallationError("the region is not known", hint="--region NAME, or set AWS_REGION")
+    config = Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        user_agent_extra=f"karpenter-install/{__version__}",
+    )
+    make: Any = session.client
+    return AwsApi(lambda service: make(service, config=config)), session.region_name
+
+
+def read_facts(
+    aws: AwsApi,
+    options: InstallationOptions,
+    *,
+    region: str,
+    subnets: Iterable[str] = (),
+    security_groups: Iterable[str] = (),
+    must_exist: bool = True,
+) -> ClusterFacts:
+    """
+    Return what an installation has to know of a cluster; nothing is changed.
+
+    Raises:
+        InstallationError: there is no such cluster, or it is not ready.
+        CloudError: AWS does not say.
+    """
+    caller = aws.caller()
+    found = aws.find("eks", "DescribeCluster", name=options.cluster)
+    if found is None and not must_exist:
+        return ClusterFacts(
+            cluster=options.cluster,
+            account=caller.account,
+            region=region,
+            partition=caller.partition,
+            exists=False,
+        )
+    if found is None:
+        known = sorted(aws.every("eks", "ListClusters", "clusters"))
+        raise InstallationError(
+            f"cluster {options.cluster} does not exist in {region}, account {caller.account}",
+            hint=f"there are: {', '.join(known)}" if known else "another --region or --profile?",
+        )
+    cluster = found["cluster"]
+    if cluster.get("status", "ACTIVE") != "ACTIVE":
+        raise InstallationError(
+            f'cluster "{options.cluster}" is not ready, cluster status is: {cluster["status"]}'
+        )
+    network = cluster.get("resourcesVpcConfig") or {}
+    kubernetes = str(cluster.get("version", ""))
+    facts = ClusterFacts(
+        cluster=options.cluster,
+        account=caller.account,
+        region=region,
+        partition=caller.partition,
+        kubernetes=kubernetes,
+        endpoint=str(cluster.get("endpoint") or ""),
+        issuer=str(((cluster.get("identity") or {}).get("oidc") or {}).get("issuer") or ""),
+        authentication_mode=str((cluster.get("accessConfig") or {}).get("authenticationMode") or ""),
+    )
+    if options.naming == "eksdemo":
+        if not must_exist:
+            return facts  # what is taken away needs no images
+        return msgspec.structs.replace(facts, images=_images(aws, options, kubernetes))
+    return msgspec.structs.replace(
+        facts,
+        subnets=tuple(subnets) or _subnets(aws, options.cluster, network.get("subnetIds") or ()),
+        security_groups=tuple(security_groups) or _security_groups(aws, options.cluster, network),
+    )
+
+
+def _subnets(aws: AwsApi, cluster: str, of_cluster: Iterable[str]) -> tuple[str, ...]:
+    """Return the subnets for nodes: those that are tagged, or else the private ones of the cluster."""
+    tagged = [{"Name": f"tag:{DISCOVERY}", "Values": [cluster]}]
+    found = [each["SubnetId"] for each in aws.every("ec2", "DescribeSubnets", "Subnets", Filters=tagged)]
+    if found:
+        return tuple(sorted(found))
+    asked = list(of_cluster)
+    if not asked:
+        return ()
+    listed = list(aws.every("ec2", "DescribeSubnets", "Subnets", SubnetIds=asked))
+    private = [each for each in listed if not each.get("MapPublicIpOnLaunch")]
+    return tuple(sorted(each["SubnetId"] for each in private or listed))
+
+
+def _security_groups(aws: AwsApi, cluster: str, network: dict[str, Any]) -> tuple[str, ...]:
+    """Return the groups for nodes: those that are tagged, or else the one that EKS made for the cluster."""
+    for key in (DISCOVERY, CLUSTER_GROUP):
+        if key == CLUSTER_GROUP and network.get("clusterSecurityGroupId"):
+            return (str(network["clusterSecurityGroupId"]),)
+        tagged = [{"Name": f"tag:{key}", "Values": [cluster]}]
+        found = aws.every("ec2", "DescribeSecurityGroups", "SecurityGroups", Filters=tagged)
+        if groups := tuple(sorted(each["GroupId"] for each in found)):
+            return groups
+    return ()
+
+
+def _images(aws: AwsApi, options: InstallationOptions, kubernetes: str) -> tuple[str, ...]:
+    """
+    Return the images of the family that was asked for, x86_64 first.
+
+    Raises:
+        InstallationError: AWS publishes none for this version.
+    """
+    family = ami_family(options, kubernetes)
+    if options.ami_alias:
+        return ()
+    found = []
+    for name in image_parameters(family, kubernetes):
+        parameter = aws.find("ssm", "GetParameter", Name=name)
+        if parameter is None:
+            raise InstallationError(
+                f"--ami-family {family}: AWS publishes no image for Kubernetes {kubernetes} (SSM {name})",
+                hint="--ami-family AL2023, or --ami-alias al2023@latest",
+            )
+        found.append(str(parameter["Parameter"]["Value"]))
+    return tuple(found)

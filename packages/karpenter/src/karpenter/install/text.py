@@ -1,0 +1,392 @@
+"""
+A plan, and what becomes of it, as text for people.
+
+Two voices: ours, which lists for every resource what there is and what will be done; and that of eksdemo, for
+`--naming eksdemo`, whose lines are those that its tutorial prints. Pure: what there is was looked up before.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
+
+from karpenter.api.manifests import render_documents
+from karpenter.install.apply import ResourceDone, StackDone, StepBegun, StepWaits
+from karpenter.install.cloudformation import IN_STACKS, stack_template
+from karpenter.install.permissions import by_service, needed_actions
+from karpenter.install.resources import (
+    AwsAuthMapping,
+    HelmRelease,
+    KubernetesObject,
+    OpenIDConnectProvider,
+    ServiceLinkedRole,
+)
+from karpenter.install.table import bordered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from karpenter.install.apply import InstallationEvent
+    from karpenter.install.observe import Observation
+    from karpenter.install.plan import InstallationPlan, InstallationStep
+    from karpenter.install.resources import InstallationResource
+
+WIDTH: Final = 80
+_INDENT: Final = 6
+_STATE: Final = 13
+_BARE: Final = re.compile(r"[A-Za-z_/][\w./@:*-]*")
+_WORDS_OF_YAML: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+WOULD: Final = {"missing": "would make", "differs": "would change", "exists": "exists"}
+
+
+def where(plan: InstallationPlan) -> str:
+    """Return in one line what is installed where."""
+    facts = plan.facts
+    return (
+        f"karpenter {plan.release.app_version} on {facts.cluster} ({facts.region}, account"
+        f" {facts.account}, Kubernetes {facts.kubernetes})"
+    )
+
+
+def survey_text(plan: InstallationPlan, seen: Sequence[Any], *, words: dict[str, str]) -> str:
+    """Return what there is of a plan; `words` say how each state is spelled."""
+    lines = [where(plan)]
+    steps = {step.name: step for step, _, _ in seen}
+    for number, step in enumerate(steps.values(), start=1):
+        lines += ["", *step_heading(step, number, len(steps))]
+        for other, resource, observation in seen:
+            if other.name == step.name:
+                state = observation.state
+                said = words[state]
+                if state == "differs" and getattr(resource, "once", False):
+                    said = "kept"
+                lines += resource_lines(said, resource, observation)
+    return "\n".join(lines)
+
+
+def dry_run_text(plan: InstallationPlan, seen: Sequence[Any]) -> str:
+    """Return everything that an installation would do."""
+    states = [observation.state for _, _, observation in seen]
+    made, changed = states.count("missing"), states.count("differs")
+    summary = f"{made} resources would be made, {changed} changed; {states.count('exists')} exist."
+    if not made and not changed:
+        summary = f"Nothing to do: all {len(states)} resources are as planned."
+    return "\n".join(
+        [
+            survey_text(plan, seen, words=WOULD),
+            "",
+            "IAM actions that you need:",
+            *actions_lines(plan),
+            "",
+            f"{summary} Nothing was changed.",
+        ]
+    )
+
+
+def actions_lines(plan: InstallationPlan) -> list[str]:
+    """Return the actions that the person needs, a paragraph for every service."""
+    return [
+        line
+        for service, verbs in by_service(needed_actions(plan)).items()
+        for line in textwrap.wrap(
+            f"{service}: {', '.join(verbs)}",
+            WIDTH,
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_long_words=False,
+        )
+    ]
+
+
+def step_heading(step: InstallationStep, number: int, of: int) -> list[str]:
+    """Return the heading of a step, and what it costs."""
+    lines = [f"[{number}/{of}] {step.title}"]
+    cost = textwrap.wrap(f"cost: {step.cost}", WIDTH - _INDENT)
+    return lines + [" " * _INDENT + line for line in cost]
+
+
+def resource_lines(said: str, resource: InstallationResource, seen: Observation) -> list[str]:
+    """Return one resource, with what is special about it below."""
+    lead = " " * _INDENT + said.ljust(_STATE)
+    pad = " " * len(lead)
+    lines = textwrap.wrap(
+        resource.title,
+        WIDTH,
+        initial_indent=lead,
+        subsequent_indent=pad,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    notes = [*seen.differences, *(f"note: {each}" for each in seen.notes)]
+    for each in notes:
+        lines += textwrap.wrap(
+            each,
+            WIDTH,
+            initial_indent=pad + "- ",
+            subsequent_indent=pad + "  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return lines
+
+
+class InstallationLog:
+    """Turns what happens into lines, in our voice."""
+
+    def __init__(self, plan: InstallationPlan) -> None:
+        self._plan = plan
+        self.counts = {"made": 0, "changed": 0, "exists": 0, "kept": 0}
+
+    def lines(self, event: InstallationEvent) -> list[str]:
+        """Return the lines that an event is worth."""
+        match event:
+            case StepBegun():
+                return step_heading(event.step, event.number, event.of)
+            case ResourceDone():
+                self.counts[event.outcome] += 1
+                return resource_lines(event.outcome, event.resource, event.before)
+            case StackDone():
+                inside = [each for each in event.step.resources if isinstance(each, IN_STACKS)]
+                self.counts[event.outcome] += len(inside)
+                return [f"{' ' * _INDENT}{event.outcome.ljust(_STATE)}stack {event.step.stack}"]
+            case StepWaits():
+                lead = " " * _INDENT + "waits".ljust(_STATE)
+                return textwrap.wrap(
+                    event.said, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead)
+                )
+
+    def summary(self) -> str:
+        """Return how it ended."""
+        made, changed = self.counts["made"], self.counts["changed"]
+        there = self.counts["exists"] + self.counts["kept"]
+        if not made and not changed:
+            return f"Nothing to do: all {there} resources are as planned."
+        return f"Installed: {made} resources made, {changed} changed, {there} existed."
+
+
+class EksdemoLog:
+    """Turns what happens into the lines that eksdemo prints."""
+
+    def __init__(self, plan: InstallationPlan, now: Callable[[], datetime]) -> None:
+        self._plan = plan
+        self._now = now
+        self._phase = ""
+
+    def lines(self, event: InstallationEvent) -> list[str]:
+        """Return the lines that an event is worth."""
+        match event:
+            case StepBegun():
+                return list(self._begun(event.step))
+            case StackDone():
+                return [stack_line(event.step.stack, event.outcome)]
+            case ResourceDone():
+                return list(self._done(event))
+            case StepWaits():
+                return []
+
+    def _begun(self, step: InstallationStep) -> Iterator[str]:
+        first = step.phase != self._phase
+        self._phase = step.phase
+        release = self._plan.release
+        if step.phase == "dependency":
+            if first:
+                yield dependencies_line(self._plan)
+            yield f"Creating dependency: {step.name}"
+        elif step.phase == "chart" and first:
+            yield f"Downloading Chart: {self._plan.chart.repository}:{release.chart_version}"
+            yield "Helm installing..."
+        elif step.phase == "post-install":
+            if first:
+                yield installed_line(release)
+                yield post_install_line(self._plan)
+            yield f"Creating post-install resource: {step.name}"
+
+    def _done(self, event: ResourceDone) -> Iterator[str]:
+        resource = event.resource
+        if isinstance(resource, HelmRelease):
+            count = len(resource.objects)
+            yield f"{self._stamp()} creating {count} resource(s)"
+            yield f"{self._stamp()} beginning wait for {count} resources with timeout of 5m0s"
+        elif event.step.phase == "chart":
+            yield f"{self._stamp()} creating 1 resource(s)"
+        elif isinstance(resource, KubernetesObject):
+            body = resource.body
+            exists = "" if event.outcome == "made" else " (exists)"
+            yield f'Creating {body["kind"]} "{body["metadata"]["name"]}"{exists}'
+        elif event.outcome in {"exists", "kept"}:
+            yield exists_line(resource)
+        else:
+            yield f"{resource.title[0].upper()}{resource.title[1:]} {event.outcome}"
+
+    def _stamp(self) -> str:
+        return self._now().strftime("%Y/%m/%d %H:%M:%S")
+
+    @staticmethod
+    def summary() -> str:
+        """Return nothing: eksdemo ends with its last line."""
+        return ""
+
+
+def dependencies_line(plan: InstallationPlan) -> str:
+    """Return how many dependencies there are."""
+    return f"Creating {len(plan.phase('dependency'))} dependencies for {plan.release.name}"
+
+
+def post_install_line(plan: InstallationPlan) -> str:
+    """Return how many resources come after the chart."""
+    return f"Creating {len(plan.phase('post-install'))} post-install resources for {plan.release.name}"
+
+
+def installed_line(release: HelmRelease) -> str:
+    """Return what was installed."""
+    return (
+        f'Using chart version "{release.chart_version}", installed "{release.name}" version'
+        f' "{release.app_version}" in namespace "{release.namespace}"'
+    )
+
+
+def stack_line(stack: str, outcome: str) -> str:
+    """Return what became of a stack."""
+    if outcome in {"exists", "kept"}:
+        return f'CloudFormation stack "{stack}" already exists'
+    verb = "Updating" if outcome == "changed" else "Creating"
+    return f'{verb} CloudFormation stack "{stack}" (can take 1+ min)...done'
+
+
+def exists_line(resource: InstallationResource) -> str:
+    """Return that something is there already."""
+    if isinstance(resource, ServiceLinkedRole):
+        return f'Service Linked Role "{resource.name}" already exists'
+    title = resource.title
+    return f"{title[0].upper()}{title[1:]} already exists"
+
+
+def eksdemo_dry_run(plan: InstallationPlan, seen: Sequence[Any]) -> str:
+    """Return what eksdemo prints for `--dry-run`."""
+    known = {id(resource): observation for _, resource, observation in seen}
+    lines = [dependencies_line(plan)]
+    for step in plan.phase("dependency"):
+        lines.append(f"Creating dependency: {step.name}")
+        lines += _dependency(plan, step, known)
+        lines.append("")
+    lines += ["Helm Installer Dry Run:", helm_table(plan)]
+    release = plan.release
+    lines += [f"Set Values: [{' '.join(release.sets)}]", "Values File:", "---", values_text(plan), ""]
+    lines += [post_install_line(plan)]
+    for step in plan.phase("post-install"):
+        lines += [f"Creating post-install resource: {step.name}", "", "Kubernetes Resource Manager Dry Run:"]
+        for each in step.resources:
+            assert isinstance(each, KubernetesObject)
+            lines += ["---", "\n".join(yaml_lines(dict(each.body)))]
+    return "\n".join(lines)
+
+
+def _dependency(
+    plan: InstallationPlan, step: InstallationStep, known: dict[int, Observation]
+) -> Iterator[str]:
+    stacked = [each for each in step.resources if isinstance(each, IN_STACKS)]
+    for each in step.resources:
+        if each in stacked and step.stack:
+            continue
+        if known[id(each)].present:
+            yield exists_line(each)
+        elif isinstance(each, ServiceLinkedRole):
+            yield "Service Linked Role Manager Dry Run:"
+            yield 'AWS API Call: "CreateServiceLinkedRole"'
+            yield f'AWSServiceName: "{each.service}"'
+        elif isinstance(each, OpenIDConnectProvider):
+            yield "OIDC Provider Dry Run:"
+            yield f'Url: "{each.url}"'
+        elif isinstance(each, AwsAuthMapping):
+            yield "aws-auth Dry Run:"
+            entry = {"rolearn": each.role, "username": each.username, "groups": list(each.groups)}
+            yield render_documents([[entry]]).rstrip("\n")
+    if step.stack:
+        if all(known[id(each)].present for each in stacked):
+            yield stack_line(step.stack, "exists")
+        else:
+            yield "CloudFormation Resource Manager Dry Run:"
+            yield f'Stack name "{step.stack}" template:'
+            yield render_documents([stack_template(plan, step)]).rstrip("\n")
+
+
+def helm_table(plan: InstallationPlan) -> str:
+    """Return what is installed, as a table without a heading."""
+    release = plan.release
+    return bordered(
+        [],
+        [
+            ["Application Version", release.app_version],
+            ["Chart Version", release.chart_version],
+            ["Chart Repository", plan.chart.repository or "built in"],
+            ["Chart Name", release.chart],
+            ["Release Name", release.name],
+            ["Namespace", release.namespace],
+            ["Wait", "true"],
+        ],
+    )
+
+
+_GATES: Final = """\
+  featureGates:
+    # -- Alpha, and off by default: true lets spot nodes be replaced by cheaper spot nodes,
+    # by single-node and by multi-node consolidation.
+    spotToSpotConsolidation: {spot}"""
+
+
+def values_text(plan: InstallationPlan) -> str:
+    """Return the values of the chart as a file; with what files of values add, as plain YAML."""
+    release = plan.release
+    if plan.options.values or plan.options.naming != "eksdemo":
+        return render_documents([dict(release.values)]).rstrip("\n")
+    values: Any = release.values
+    lines = ["serviceAccount:", f"  name: {values['serviceAccount']['name']}"]
+    for key, value in (values["serviceAccount"].get("annotations") or {}).items():
+        lines += ["  annotations:", f"    {key}: {value}"]
+    requests = values["controller"]["resources"]["requests"]
+    lines += [
+        f"replicas: {values['replicas']}",
+        "controller:",
+        "  image:",
+        f"    tag: {values['controller']['image']['tag']}",
+        "  resources:",
+        "    requests:",
+        f'      cpu: "{requests["cpu"]}"',
+        f'      memory: "{requests["memory"]}"',
+        "settings:",
+        f"  clusterName: {values['settings']['clusterName']}",
+        f"  interruptionQueue: {values['settings']['interruptionQueue']}",
+        _GATES.format(spot=json.dumps(values["settings"]["featureGates"]["spotToSpotConsolidation"])),
+    ]
+    return "\n".join(lines)
+
+
+def yaml_lines(value: Any, *, indent: int = 0) -> Iterable[str]:
+    """Return YAML as tutorials write it: lists below their key and further in, short lists in one line."""
+    pad = " " * indent
+    for key, each in value.items():
+        name = f"{pad}{_scalar(key)}:"
+        if isinstance(each, dict):
+            yield name
+            yield from yaml_lines(each, indent=indent + 2)
+        elif isinstance(each, list) and each and isinstance(each[0], dict):
+            yield name
+            for item in each:
+                first, *rest = yaml_lines(item, indent=indent + 4)
+                yield f"{pad}  - {first.lstrip()}"
+                yield from rest
+        elif isinstance(each, list):
+            yield f"{name} {json.dumps(each)}"
+        else:
+            yield f"{name} {_scalar(each)}"
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str) and (
+        value.lower() in _WORDS_OF_YAML or not re.fullmatch(r"\d+[smhd]|" + _BARE.pattern, value)
+    ):
+        return json.dumps(value)
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,334 @@
+"""The commands that install, look and uninstall, as somebody types them, on the embedded AWS."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from karpenter.cli.group import main
+from karpenter.install.account import AwsApi, read_facts
+from karpenter.install.apply import make
+from karpenter.install.observe import observe
+from karpenter.install.options import InstallationOptions
+from karpenter.install.plan import make_plan
+from karpenter_local.aws.room import Reach
+from karpenter_local.aws.site import Site
+from tests.unit.cloud.aws.world import embedded
+from tests.unit.install.test_faces import SEEDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from click.testing import Result
+
+READS = ("Describe", "Get", "List")
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """Return a bare account with a cluster that nothing answers for."""
+    made = Site(embedded(), cluster="blue", kubernetes="1.30", types=("m5.large",), bare=True, tagged=False)
+    made.serve(Reach(cluster="blue", endpoint="https://blue.example", authority="Q0E="))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def run(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Callable[..., Result]:
+    """Return how a command is typed by somebody who has the keys of the account, and no kubeconfig."""
+    for name in ("AWS_PROFILE", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in site.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    site.account.forget_calls()
+
+    def typed(*words: str) -> Result:
+        return CliRunner().invoke(main, list(words))
+
+    return typed
+
+
+def writes(site: Site) -> list[str]:
+    """Return the calls that change something."""
+    return [call.operation for call in site.account.calls() if not call.operation.startswith(READS)]
+
+
+def test_a_dry_run_of_eksdemo(run: Callable[..., Result], site: Site) -> None:
+    """The text is that of the tutorial but for account and images, and nothing was changed."""
+    result = run("install", "-c", "blue", "--naming", "eksdemo", "--dry-run")
+    wanted = (SEEDS / "eksdemo-dry-run.txt").read_text("utf-8").replace("123456789012", site.account.number)
+    images = [line.split()[-1] for line in result.stdout.splitlines() if line.startswith("    - id: ami-")]
+    for old, new in zip(("ami-0d6c6ac554d62a745", "ami-0eb2ae1eda347f8cf"), images, strict=True):
+        wanted = wanted.replace(old, new)
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith(wanted)
+    assert "nothing is downloaded" in result.stderr
+    assert "taken for missing" in result.stderr
+    assert writes(site) == []
+
+
+def test_a_dry_run_as_data(run: Callable[..., Result], site: Site) -> None:
+    """As JSON it has every step with its resources, their state, and the actions that are needed."""
+    result = run("install", "-c", "blue", "--dry-run", "-o", "json")
+    data = json.loads(result.stdout)
+
+    assert [step["name"] for step in data["steps"]][:2] == ["spot-service-linked-role", "node-role"]
+    assert data["steps"][1]["resources"][0]["state"] == "missing"
+    assert data["steps"][1]["resources"][0]["plan"]["kind"] == "IamRole"
+    assert "iam:CreateRole" in data["actions"]
+    assert writes(site) == []
+
+
+def test_a_script(run: Callable[..., Result], site: Site) -> None:
+    """The script names the account's own subnets, and printing it changes nothing."""
+    result = run("install", "-c", "blue", "-o", "aws-cli")
+
+    assert result.exit_code == 0, result.output
+    assert "--role-name KarpenterNodeRole-blue" in result.stdout
+    assert all(subnet in result.stdout for subnet in site.estate.subnets)
+    assert not any(subnet in result.stdout for subnet in site.estate.public_subnets)
+    assert writes(site) == []
+
+
+def test_templates(run: Callable[..., Result]) -> None:
+    """With eksdemo's names there are three templates."""
+    result = run("install", "-c", "blue", "--naming", "eksdemo", "-o", "cloudformation")
+
+    assert len([each for each in yaml.safe_load_all(result.stdout) if each]) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        pytest.param(
+            ["-c", "red"], "cluster red does not exist in us-west-2", id="a cluster that is not there"
+        ),
+        pytest.param(["-c", "red"], "hint: there are: blue", id="and those that are"),
+        pytest.param(
+            ["-c", "blue", "--use-previous", "--version", "1.0.0"],
+            '"use-previous" flag cannot be used with "version" flag',
+            id="two ways to say which version",
+        ),
+        pytest.param(
+            ["-c", "blue", "--consolidate-after", "soon"], "--consolidate-after: ", id="no duration"
+        ),
+        pytest.param(["-c", "blue", "--ami-family", "x"], "must be one of: AL2, AL2023", id="no family"),
+        pytest.param(["-c", "blue", "--set", "nope=1"], "the chart has no value nope", id="no such value"),
+        pytest.param(["-c", "blue", "--yes"], 'cluster "blue" not found in Kubeconfig', id="no kubeconfig"),
+        pytest.param(
+            ["-c", "blue", "--yes"], "hint: aws eks update-kubeconfig --name blue", id="and how to get one"
+        ),
+    ],
+)
+def test_what_is_refused(run: Callable[..., Result], site: Site, words: list[str], problem: str) -> None:
+    """What cannot be done is refused in one sentence before anything is made."""
+    result = run("install", *words)
+
+    assert result.exit_code == 2
+    assert problem in result.stderr
+    assert writes(site) == []
+
+
+def test_uninstall_needs_the_cluster(run: Callable[..., Result], site: Site) -> None:
+    """A cluster that exists but cannot be reached is not taken apart from one side only."""
+    result = run("uninstall", "-c", "blue", "--yes")
+
+    assert result.exit_code == 2
+    assert 'cluster "blue" not found in Kubeconfig' in result.stderr
+    assert writes(site) == []
+
+
+def test_uninstall_after_the_cluster(run: Callable[..., Result], site: Site) -> None:
+    """What is left of a cluster that is gone is found in the account, its OIDC provider by its tag."""
+    iam: Any = site.client("iam")
+    url = "https://oidc.eks.us-west-2.amazonaws.com/id/GONE"
+    tags = [{"Key": "karpenter.sh/installation", "Value": "gone"}]
+    iam.create_open_id_connect_provider(Url=url, ClientIDList=["sts.amazonaws.com"], Tags=tags)
+    result = run("uninstall", "-c", "gone", "--yes")
+
+    assert result.exit_code == 0, result.output
+    assert "EKS has no cluster gone" in result.stderr
+    assert "removed  OIDC provider oidc.eks.us-west-2.amazonaws.com/id/GONE" in result.stdout
+    assert result.stdout.endswith("\nnothing of ours is left\n")
+
+
+@pytest.fixture(scope="module")
+def installed(site: Site) -> Site:
+    """Return the account with roles, queue and rules of eksdemo's names in it."""
+    aws = AwsApi(site.client)
+    options = InstallationOptions(cluster="blue", naming="eksdemo")
+    plan = make_plan(options, read_facts(aws, options, region="us-west-2"))
+    for step in plan.steps:
+        if step.phase == "dependency" and step.name != "karpenter-node-iam-auth":
+            for each in step.resources:
+                make(aws, each, observe(aws, each), owner="blue")  # type: ignore[arg-type]
+    return site
+
+
+@pytest.mark.usefixtures("installed")
+def test_get_queues(run: Callable[..., Result], site: Site) -> None:
+    """A queue has its counts in a table, and every attribute as YAML."""
+    table = run("get", "sqs-queue").stdout.splitlines()
+    [data] = yaml.safe_load(run("get", "queue", "karpenter-blue", "-o", "yaml").stdout)
+
+    assert table[1].split("|")[1:-1] == [cell.center(len(cell)) for cell in table[1].split("|")[1:-1]]
+    assert [cell.strip() for cell in table[3].split("|")][2:6] == ["karpenter-blue", "Standard", "0", "0"]
+    assert data["Attributes"]["MessageRetentionPeriod"] == "300"
+    assert data["Attributes"]["SqsManagedSseEnabled"] == "true"
+    assert data["Attributes"]["Policy"].startswith('{"Version":"2008-10-17","Id":"EC2InterruptionPolicy",')
+    assert data["Attributes"]["CreatedTimestamp"].isdigit()
+    assert data["Url"].endswith(f"/{site.account.number}/karpenter-blue")
+
+
+@pytest.mark.usefixtures("installed")
+def test_get_rules(run: Callable[..., Result], site: Site) -> None:
+    """Rules are found by the beginning of their names; as YAML they have every field, nulls included."""
+    table = run("get", "event-rule", "karpenter").stdout.splitlines()
+    text = run("get", "event-rule", "karpenter-blue-InstanceStateChange", "-o", "yaml").stdout
+
+    assert [line.split("|")[2].strip() for line in table[3:-1]] == [
+        "karpenter-blue-InstanceStateChange",
+        "karpenter-blue-Rebalance",
+        "karpenter-blue-ScheduledChange",
+        "karpenter-blue-SpotInterruption",
+    ]
+    assert text == (
+        f"- Arn: arn:aws:events:us-west-2:{site.account.number}:rule/karpenter-blue-InstanceStateChange\n"
+        "  Description: null\n"
+        "  EventBusName: default\n"
+        "  EventPattern: '"
+        '{"detail-type":["EC2 Instance State-change Notification"],"source":["aws.ec2"]}'
+        "'\n"
+        "  ManagedBy: null\n"
+        "  Name: karpenter-blue-InstanceStateChange\n"
+        "  RoleArn: null\n"
+        "  ScheduleExpression: null\n"
+        "  State: ENABLED\n"
+    )
+
+
+@pytest.mark.usefixtures("installed")
+def test_get_policies_of_a_role(run: Callable[..., Result]) -> None:
+    """A role's own policy is told with its text, indented by four, from the first statement to the last."""
+    name = "eksctl-blue-addon-iamserviceaccount-karpenter-karpenter-Policy1"
+    table = run("get", "iam-policy", "--role", "eksdemo.blue.karpenter.karpenter").stdout
+    text = run("get", "policy", "-r", "eksdemo.blue.karpenter.karpenter", "-o", "yaml").stdout
+    squeezed = run("get", "policy", "-r", "eksdemo.blue.karpenter.karpenter", "-o", "json").stdout
+    document = json.loads(yaml.safe_load(text)["InlinePolicies"][0]["PolicyDocument"])
+
+    assert f"| {name} | Inline |             |" in table
+    assert text.startswith(
+        f'InlinePolicies:\n- Name: {name}\n  PolicyDocument: |-\n    {{\n        "Version": "2012-10-17",\n'
+    )
+    assert text.endswith("    }\nManagedPolicies: []\n")
+    assert document["Statement"][0]["Sid"] == "AllowScopedEC2InstanceAccessActions"
+    assert document["Statement"][-1]["Sid"] == "AllowAPIServerEndpointDiscovery"
+    assert '\n            "Name": ' in squeezed
+    assert "\n" not in json.loads(squeezed)["InlinePolicies"][0]["PolicyDocument"]
+
+
+@pytest.mark.usefixtures("installed")
+def test_get_roles(run: Callable[..., Result]) -> None:
+    """Roles are searched for whatever the case, by cluster, or by name with their last use."""
+    found = run("get", "iam-role", "--search", "KARPENTER").stdout
+    trusting = run("get", "roles", "-c", "blue").stdout
+    used = run("get", "role", "KarpenterNodeRole-blue", "-L").stdout
+
+    assert "eksdemo.blue.karpenter.karpenter" in found
+    assert "KarpenterNodeRole-blue" in found
+    assert "eksdemo.blue.karpenter.karpenter" in trusting
+    assert "KarpenterNodeRole-blue" not in trusting
+    assert "Last Used" in used
+    assert "|         - |" in used or "| - " in used
+
+
+def test_get_instances(run: Callable[..., Result], site: Site) -> None:
+    """Spot instances have a star and a footer; those that ended are listed until they are hidden."""
+    ec2: Any = site.client("ec2")
+    common = {"ImageId": "ami-0d6c6ac554d62a745", "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
+    named = [
+        {
+            "ResourceType": "instance",
+            "Tags": [{"Key": "Name", "Value": "ip-10-0-0-5.us-west-2.compute.internal"}],
+        }
+    ]
+    market = {"MarketType": "spot"}
+    subnet = site.estate.subnets[0]
+    spot = ec2.run_instances(**common, SubnetId=subnet, TagSpecifications=named, InstanceMarketOptions=market)
+    other = ec2.run_instances(**common, SubnetId=subnet)
+    gone = other["Instances"][0]["InstanceId"]
+    ec2.terminate_instances(InstanceIds=[gone])
+    table = run("get", "ec2", "-c", "blue").stdout
+    hidden = run("get", "ec2-instance", "--hide-terminated").stdout
+    one = yaml.safe_load(run("get", "ec2", spot["Instances"][0]["InstanceId"], "-o", "yaml").stdout)
+
+    assert [cell.strip() for cell in table.splitlines()[1].split("|")[1:-1]] == [
+        "Age",
+        "State",
+        "Id",
+        "Name",
+        "Type",
+        "Zone",
+    ]
+    assert "| ip-10-0-0-5.us-west-2.compu... | *m5.large | us-west-2a |" in table
+    assert table.endswith("+\n* Indicates Spot Instance\n")
+    assert f"| terminated | {gone} |" in table
+    assert gone not in hidden
+    assert one[0]["Instances"][0]["InstanceLifecycle"] == "spot"
+    assert one[0]["Instances"][0]["KernelId"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "problem", "code"),
+    [
+        pytest.param(["iam-role", "nobody"], 'iam-role "nobody" not found', 1, id="a role"),
+        pytest.param(
+            ["iam-role", "--search", "nothing"], 'no iam-role found searching for "nothing"', 1, id="a search"
+        ),
+        pytest.param(["sqs-queue", "none"], 'sqs-queue "none" not found', 1, id="a queue"),
+        pytest.param(
+            ["ec2", "i-0123456789abcdef0"], 'ec2-instance "i-0123456789abcdef0" not found', 1, id="an id"
+        ),
+        pytest.param(["ec2", "-c", "red"], 'cluster "red" not found', 1, id="a cluster"),
+        pytest.param(
+            ["iam-role", "x", "--search", "y"],
+            '"search" flag cannot be used with NAME argument',
+            2,
+            id="both",
+        ),
+        pytest.param(
+            ["ec2", "i-1", "--hide-terminated"],
+            '"hide-terminated" flag cannot be used with ID argument',
+            2,
+            id="an instance that is hidden",
+        ),
+    ],
+)
+def test_what_get_does_not_find(
+    run: Callable[..., Result], words: list[str], problem: str, code: int
+) -> None:
+    """What is not there is told by its name, with exit code 1; what makes no sense, with 2."""
+    result = run("get", *words)
+
+    assert problem in result.stderr
+    assert result.exit_code == code
+
+
+def test_nothing_found(run: Callable[..., Result]) -> None:
+    """A list without anything in it says so."""
+    assert run("get", "event-rule", "no-such-prefix").stdout == "No resources found.\n"
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall", "get", "get ec2-instance", "example inflate"])
+def test_help(run: Callable[..., Result], command: str) -> None:
+    """Help has an example and fits 80 columns."""
+    text = run(*command.split(), "--help").stdout
+
+    assert "Example" in text
+    assert [line for line in text.splitlines() if len(line) > 80] == []
