@@ -14,7 +14,7 @@ from botocore.session import Session
 from karpenter.cloud.aws.errors import AccessDenied
 from karpenter.cloud.aws.sdk import AwsApi, open_clients
 from karpenter_local.aws.account import Account
-from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.faults import RefuseCall
 from tests.unit.cloud.aws.world import _descriptions, embedded
 
 TOKEN = "token of the service account"
@@ -82,7 +82,7 @@ def test_a_role_that_may_not_be_assumed(
     (tmp_path / "token").write_text(TOKEN)
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
     monkeypatch.setenv("AWS_ROLE_ARN", role_of(account))
-    account.faults.always("AssumeRoleWithWebIdentity", Refuse(code="AccessDenied", status=403))
+    account.faults.always("AssumeRoleWithWebIdentity", RefuseCall(code="AccessDenied", status=403))
     aws = AwsApi(open_clients(session()))
 
     with pytest.raises(AccessDenied, match="AssumeRoleWithWebIdentity"):

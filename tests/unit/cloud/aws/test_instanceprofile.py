@@ -10,7 +10,7 @@ import pytest
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.cloud.aws.instanceprofile import InstanceProfileProvider, RoleMissing
 from karpenter.cloud.aws.sdk import AwsApi
-from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.faults import RefuseCall
 from karpenter_local.virtual import run_virtual
 from tests.unit.cloud.aws.world import CLUSTER, World, node_class
 
@@ -187,7 +187,7 @@ def test_a_permission_that_is_missing() -> None:
     """What IAM does not allow is told with the name of the action."""
 
     async def main(at: Bench) -> None:
-        at.world.account.faults.always("CreateInstanceProfile", Refuse(code="AccessDenied", status=403))
+        at.world.account.faults.always("CreateInstanceProfile", RefuseCall(code="AccessDenied", status=403))
         with pytest.raises(Exception, match="not allowed to call iam:CreateInstanceProfile"):
             await at.profiles.ensure(node_class(at.world))
 
