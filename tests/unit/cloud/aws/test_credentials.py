@@ -43,7 +43,7 @@ def session(region: str = "us-west-2") -> boto3.Session:
 
 
 def asked(account: Account) -> list[str]:
-    """Ask what there is as whoever we are, and return what the account was asked."""
+    """Make a call with the current credentials, and return the calls of the account."""
     clients = open_clients(session())
     clients.call("ec2", "DescribeSubnets", {})
     clients.close()
@@ -112,7 +112,7 @@ class Agent(BaseHTTPRequestHandler):
     tokens: list[str]
 
     def do_GET(self) -> None:
-        """Give credentials to whoever shows a token."""
+        """Give credentials in exchange for a token."""
         self.tokens.append(self.headers["Authorization"])
         told = {"AccessKeyId": self.keys, "SecretAccessKey": "x", "Token": "x"}
         body = json.dumps({**told, "Expiration": "2099-01-01T00:00:00Z"}).encode()

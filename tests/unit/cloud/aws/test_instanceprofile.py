@@ -126,7 +126,7 @@ def test_another_role_another_profile() -> None:
 
 
 def test_protection_ends() -> None:
-    """After an hour nobody can be starting with the old profile any longer."""
+    """After an hour no instance can start with the old profile any longer."""
 
     async def main(at: Bench) -> None:
         name = await at.profiles.ensure(node_class(at.world))
@@ -167,8 +167,8 @@ def test_a_role_that_does_not_exist() -> None:
     """The error names the role, IAM is not asked again for a minute, and nothing is left behind."""
 
     async def main(at: Bench) -> None:
-        wanted = node_class(at.world, role="nobody")
-        with pytest.raises(RoleMissing, match="IAM has no role nobody"):
+        wanted = node_class(at.world, role="missing")
+        with pytest.raises(RoleMissing, match="IAM has no role missing"):
             await at.profiles.ensure(wanted)
         asked = len(at.world.account.calls("AddRoleToInstanceProfile"))
         with pytest.raises(RoleMissing):

@@ -68,7 +68,7 @@ def test_it_begins_with_what_the_environment_tells() -> None:
 
 
 def test_the_version_is_that_of_the_api_server() -> None:
-    """Whoever can ask the API server need not ask EKS."""
+    """If the API server can be asked, EKS is not."""
     assert begun(version="1.31") == ["aws", "1.31"]
 
 
@@ -144,7 +144,7 @@ def test_defaults_are_those_that_are_documented() -> None:
 
 
 def test_a_zonal_shift_that_cannot_be_asked_about_is_told(world: World) -> None:
-    """Whoever wants shifts to be heeded must not believe that they are."""
+    """The provider does not start if it may not read zonal shifts."""
     world.account.faults.always("GetManagedResource", DENIED)
 
     with pytest.raises(CloudError, match="not allowed to call arc-zonal-shift:GetManagedResource"):

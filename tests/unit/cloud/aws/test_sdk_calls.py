@@ -70,7 +70,10 @@ def test_pages_are_followed() -> None:
             id="what is not there is missing",
         ),
         pytest.param(
-            RefuseCall(code="RequestLimitExceeded", status=503), Throttled, "slow down", id="throttling is told"
+            RefuseCall(code="RequestLimitExceeded", status=503),
+            Throttled,
+            "slow down",
+            id="throttling is told",
         ),
         pytest.param(LoseAnswer(), NoResponse, "did not answer ec2:DescribeSubnets", id="silence is told"),
     ],
@@ -130,7 +133,7 @@ def test_the_region_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody knows the region, one sentence says so."""
+    """If the region is not known, one sentence says so."""
     monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.setattr("karpenter.cloud.aws.sdk._region_of_this_instance", lambda: None)
 
@@ -230,7 +233,7 @@ async def test_listening_is_answered_as_asking_is(fault: RefuseCall | None) -> N
 
 
 async def test_whoever_stops_listening_leaves_nothing_behind() -> None:
-    """The answer comes to nobody, and that is all."""
+    """Its response is dropped."""
     aws = AwsApi(shared_world().clients)
     task = asyncio.ensure_future(aws.long_poll("ec2", "DescribeSubnets"))
     await asyncio.sleep(0)

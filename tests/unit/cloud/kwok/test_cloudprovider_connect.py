@@ -145,7 +145,10 @@ async def test_settings() -> None:
     ("settings", "error", "text"),
     [
         pytest.param(
-            {"KWOK_LAUNCH_LATENCY": "soon"}, BadKwokSetting, "KWOK_LAUNCH_LATENCY: 'soon' is not", id="latency"
+            {"KWOK_LAUNCH_LATENCY": "soon"},
+            BadKwokSetting,
+            "KWOK_LAUNCH_LATENCY: 'soon' is not",
+            id="latency",
         ),
         pytest.param(
             {"INSTANCE_TYPES_FILE_PATH": "no/such.json"}, InvalidCatalog, "cannot be read", id="catalogue"

@@ -144,7 +144,7 @@ def test_failures_are_waited_for_longer_each_time() -> None:
 
 
 def test_a_class_that_is_gone_needs_nothing() -> None:
-    """Neither does one that nobody knows."""
+    """Neither does one that does not exist."""
     assert reconciled(None) == NOTHING
 
 

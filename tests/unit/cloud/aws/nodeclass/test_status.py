@@ -139,7 +139,7 @@ def test_a_part_that_is_missing_is_named(spec: dict[str, Any], kind: str, reason
     ("spec", "status"),
     [
         pytest.param({"subnetSelectorTerms": TERM}, "False", id="a part that is missing"),
-        pytest.param({"role": "no-such-role"}, "Unknown", id="a part that nobody knows of"),
+        pytest.param({"role": "no-such-role"}, "Unknown", id="a part that is not known"),
     ],
 )
 def test_validation_waits_for_what_it_needs(spec: dict[str, Any], status: str) -> None:

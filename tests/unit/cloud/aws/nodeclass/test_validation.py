@@ -65,7 +65,7 @@ def test_a_class_that_works_is_valid() -> None:
 
 
 def test_nothing_is_launched() -> None:
-    """It is a rehearsal."""
+    """Only dry runs are made."""
     validated(userData="# nothing")
 
     found = world().ec2.describe_instances()["Reservations"]
@@ -217,7 +217,7 @@ def test_dry_runs_can_be_disabled() -> None:
 @pytest.mark.parametrize(
     ("requirements", "instance_type", "tenancy"),
     [
-        pytest.param((), "c5.large", "default", id="no wish: the first type"),
+        pytest.param((), "c5.large", "default", id="no requirement: the first type"),
         pytest.param(
             (requirement("node.kubernetes.io/instance-type", "In", "m5.xlarge"),),
             "m5.xlarge",

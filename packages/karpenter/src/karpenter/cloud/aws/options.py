@@ -78,7 +78,7 @@ def read_settings(cluster: str, given: Mapping[str, str]) -> AwsSettings:
     Return the settings in force.
 
     Raises:
-        BadSetting: naming the setting, and what is allowed.
+        BadAwsSetting: naming the setting, and what is allowed.
     """
     name = given.get("CLUSTER_NAME") or cluster
     if not name:

@@ -335,7 +335,7 @@ async def connect(context: ProviderContext) -> AsyncIterator[KwokProvider]:
 
     Raises:
         InvalidCatalog: the catalogue cannot be read.
-        BadSetting: a latency is no duration.
+        BadKwokSetting: a latency is not a duration.
         CloudUnreachable: the cluster cannot be asked for its machines.
     """
     cloud = KwokCloud(

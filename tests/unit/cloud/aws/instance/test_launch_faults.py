@@ -97,7 +97,7 @@ def test_a_lost_answer_is_not_paid_twice() -> None:
 
 
 def test_a_lost_answer_for_many_claims_gives_each_a_machine_of_its_own() -> None:
-    """They were all asked for with one call; each takes one that nobody else has."""
+    """They were all launched with one call; each claim takes an instance of its own."""
     claims = [wanting() for _ in range(5)]
 
     async def work(provider: AwsProvider) -> Any:
@@ -146,7 +146,7 @@ def test_a_request_that_was_not_carried_out_is_sent_again_after_a_while() -> Non
 
 
 def test_a_launch_that_is_cancelled_is_found_again() -> None:
-    """Whoever waited may have given up while EC2 was at it."""
+    """The caller may be cancelled while EC2 launches."""
     wanted = wanting()
 
     async def work(provider: AwsProvider) -> Any:

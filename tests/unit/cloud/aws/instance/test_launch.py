@@ -140,8 +140,8 @@ def test_everything_is_tagged() -> None:
         for number in range(1, 7)
     }
     assert kinds == ["instance", "volume", "fleet"]
-    tickets = tags.pop("karpenter.k8s.aws/launched-for-0")
-    assert len(tickets) == 8
+    digests = tags.pop("karpenter.k8s.aws/launched-for-0")
+    assert len(digests) == 8
     assert tags == {
         "team": "a",
         "kubernetes.io/cluster/test-cluster": "owned",
