@@ -14,7 +14,7 @@ from karpenter.install.kubernetes import ClusterApi
 from karpenter.install.options import InstallationOptions
 from karpenter.install.plan import make_plan
 from karpenter.install.uninstall import Uninstaller
-from karpenter.kube.target import untyped
+from karpenter.kube.rest import untyped
 from karpenter.operator.cluster_objects import Objects
 from karpenter.operator.operator import Operator, Parts
 from karpenter.operator.options import parse_settings

@@ -14,8 +14,8 @@ from karpenter.install.apply import StepFailed, survey
 from karpenter.install.options import InstallationError
 from karpenter.install.permissions import TAGGING, needed_actions
 from karpenter.install.resources import MARKER
-from karpenter.kube.target import untyped
-from karpenter_local.aws.faults import Refuse
+from karpenter.kube.rest import untyped
+from karpenter_local.aws.faults import RefuseCall
 from tests.integration.install_world import CLUSTER, DEPLOYMENTS, in_bare_aws
 from tests.unit.cloud.aws.policy.authorizing import Gate
 from tests.unit.cloud.aws.policy.evaluator import uses
@@ -163,7 +163,7 @@ def test_a_run_that_died_goes_on() -> None:
     async def test(world: InstallWorld) -> None:
         plan = world.plan()
         for operation, step in FAILING:
-            world.account.faults.next(operation, Refuse(code="AccessDenied", status=403))
+            world.account.faults.next(operation, RefuseCall(code="AccessDenied", status=403))
             with pytest.raises(StepFailed) as caught:
                 await world.install(plan)
             assert caught.value.step.name == step
@@ -262,7 +262,7 @@ def test_an_access_entry_of_the_wrong_type_is_named() -> None:
     async def test(world: InstallWorld) -> None:
         role = f"arn:aws:iam::{world.account.number}:role/KarpenterNodeRole-blue"
         plan = world.plan()
-        world.account.faults.next("CreateAccessEntry", Refuse(code="AccessDenied", status=403))
+        world.account.faults.next("CreateAccessEntry", RefuseCall(code="AccessDenied", status=403))
         with pytest.raises(StepFailed):
             await world.install(plan)
         world.aws.call("eks", "CreateAccessEntry", clusterName=CLUSTER, principalArn=role, type="STANDARD")

@@ -70,6 +70,7 @@ CLASS_SPEC = {
     "securityGroupSelectorTerms": [{"id": "sg-0a1b2c3d"}],
 }
 DRIFTED = Condition(type="Drifted", status="True", reason="ImageDrift", last_transition_time=NOW)
+NOT_READY = Condition(type="Ready", status="False", reason="Test", last_transition_time=NOW)
 UNSCHEDULABLE = PodCondition(type="PodScheduled", status="False", reason="Unschedulable")
 
 pytestmark = pytest.mark.usefixtures("untraced")
@@ -129,7 +130,7 @@ def _pool(draw: st.DrawFn, name: str) -> Any:
         ),
         status=msgspec.structs.replace(
             found.status,
-            conditions=draw(st.sampled_from([(), (), (Condition(type="Ready", status="False"),)])),
+            conditions=draw(st.sampled_from([(), (), (NOT_READY,)])),
         ),
     )
 
@@ -144,11 +145,15 @@ def _machine(draw: st.DrawFn, name: str) -> Iterable[Resource]:
         expires=draw(st.sampled_from(["Never", "Never", "Never", "24h"])),
         conditions=draw(st.sampled_from([(), (), (DRIFTED,)])),
     )
-    yield from found
+    yield from (_served(each) if isinstance(each, NodeClaim) else each for each in found)
     for number in range(draw(st.integers(0, 3))):
         notes = draw(st.sampled_from([{}, {}, {}, {DO_NOT_DISRUPT: "true"}]))
         cpu = draw(st.sampled_from(["100m", "500m", "1"]))
         yield pod(f"{name}-{number}", name, cpu=cpu, annotations=notes)
+
+
+def _served(claim: NodeClaim) -> NodeClaim:
+    return msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, node_class_ref=CLASS))
 
 
 def _pending(draw: st.DrawFn, number: int) -> Pod:
@@ -188,7 +193,7 @@ def planned(cluster: Cluster, folder: Path) -> PlanDecision:
     file = folder / "cluster.yaml"
     file.write_text(yaml.safe_dump_all([cluster.node_class, *msgspec.to_builtins(documents)]))
     found = read_input([str(file)])
-    assert found.problems == ()
+    assert found.problems == (), found.problems
     return decide(found.view, MARKET, _settings(cluster), NOW, disruption=True)
 
 
@@ -235,6 +240,7 @@ class Operator:
         self.store.complete = True
         self.performer = Recording(self.store)
         self.decided: list[Any] = []
+        self.expired: set[str] = set()
         chosen, deciding, metrics = _settings(cluster), asyncio.Lock(), Metrics(clock=self.clock)
         parts: dict[str, Any] = {
             "store": self.store,
@@ -274,6 +280,7 @@ class Operator:
         """Let expired claims go, launch nodes for pending pods, and look for nodes to disrupt."""
         for name in tuple(self.store.view().claims):
             await self.expiration.reconcile(name)
+        self.expired = {each.name for each in self.performer.effects if isinstance(each, DeleteObject)}
         await self.provisioner._decide()  # without waiting for a batch
         await self.disruption.look()
         first, second, *_ = self.decided
@@ -303,11 +310,7 @@ def test_a_plan_says_what_the_operator_does(cluster: Cluster, tmp_path_factory: 
     assert provisioning.skipped == tuple(each.pod for each in plan.skipped)
     assert provisioning.plan.placed == plan.plan.placed
 
-    gone = {
-        each.name
-        for each in operator.performer.effects
-        if isinstance(each, DeleteObject) and "older" in each.because
-    }
+    gone = operator.expired
     commands = plan.disruption.commands
     assert {name for each in commands if each.reason == EXPIRED for name in each.candidates} == gone
     assert [_command(each) for each in disruption.commands] == [

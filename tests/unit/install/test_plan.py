@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karpenter.cloud.aws.policy import Place
+from karpenter.cloud.aws.policy import PolicyScope
 from karpenter.install.documents import controller_document, image_parameters, pod_identity_trust
 from karpenter.install.options import (
     ClusterFacts,
@@ -167,7 +167,7 @@ def test_pod_identity() -> None:
 
 def test_the_policy_in_one_document() -> None:
     """It begins and ends as that of Karpenter 1.0, has all of its statements, and fits into a role."""
-    document = controller_document(Place(cluster="c" * 100, region="ap-southeast-2", account="1" * 12))
+    document = controller_document(PolicyScope(cluster="c" * 100, region="ap-southeast-2", account="1" * 12))
     sids = [each["Sid"] for each in document["Statement"]]
     of_1_0 = [
         "AllowScopedEC2InstanceAccessActions",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.aws.policy import Place, policies
+from karpenter.cloud.aws.policy import PolicyScope, policies
 from karpenter.install.policy_lint import lint_policy, policy_differences
 
 SEED = Path(__file__).parents[2] / "data" / "seeds" / "controller-policy.json.txt"
@@ -40,7 +40,7 @@ def test_the_policy_of_a_guide() -> None:
 
 def test_our_own_policies_have_no_findings() -> None:
     """What ships is as narrow as the rules ask for, and fits."""
-    ours = policies(Place(cluster="blue", region="us-west-2", account="123456789012"))
+    ours = policies(PolicyScope(cluster="blue", region="us-west-2", account="123456789012"))
 
     assert {
         name: lint_policy(json.dumps(each), sort="managed") for name, each in ours.items()

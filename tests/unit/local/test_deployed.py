@@ -6,7 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Any
 
-from karpenter.kube.target import untyped
+from karpenter.kube.rest import untyped
 from karpenter_local import deployed as module
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.deployed import container_environment, deployed, process_environment

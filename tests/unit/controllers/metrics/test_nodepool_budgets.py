@@ -43,7 +43,9 @@ def shown(*objects: Any, latest: Catalog | None = MARKET) -> Shown:
     found.clock.seconds = (NOW - NOON).total_seconds()
     for each in objects:
         found.store.apply(ObjectUpdated(each))
-    found.gauges = DisruptionBudgetMetrics(found.store, found.metrics, Answered(latest), InlineExecutor(), found.clock)
+    found.gauges = DisruptionBudgetMetrics(
+        found.store, found.metrics, Answered(latest), InlineExecutor(), found.clock
+    )
     return found
 
 
@@ -58,7 +60,7 @@ def test_what_budgets_allow() -> None:
         ("default", "Underutilized"): 2.0,
     }
 
-    found.store.mark(["n-0"])
+    found.store.mark_for_deletion(["n-0"])
     assert set(found.rows(nodepools.ALLOWED_DISRUPTIONS, *names).values()) == {2.0}
     assert set(found.rows(nodepools.NODES_CONSUMING_BUDGETS, *names).values()) == {1.0}
 

@@ -4,7 +4,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from karpenter_local.aws.account import Call
-from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.faults import RefuseCall
 from karpenter_local.aws.site import Site
 from karpenter_local.aws.trail import is_read, trail
 from tests.unit.local.aws.bare import TRUST, bare_site
@@ -56,7 +56,7 @@ def test_the_log_tells_reads_from_changes(site: Site) -> None:
     iam.create_role(RoleName="one", AssumeRolePolicyDocument=TRUST)
     with pytest.raises(ClientError):
         iam.create_role(RoleName="one", AssumeRolePolicyDocument=TRUST)
-    account.faults.next("DeleteRole", Refuse(code="AccessDenied", status=403))
+    account.faults.next("DeleteRole", RefuseCall(code="AccessDenied", status=403))
     with pytest.raises(ClientError):
         iam.delete_role(RoleName="one")
     found = list(trail(account.calls()))

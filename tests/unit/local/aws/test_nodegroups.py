@@ -10,7 +10,7 @@ from karpenter.api.node import Node
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
 from karpenter.cloud.aws.amifamily.family import family_of
-from karpenter.kube.target import untyped
+from karpenter.kube.rest import untyped
 from karpenter_local.aws.beside import AwsWithCluster, aws_with_cluster
 from karpenter_local.aws.location import Location, NodeGroup
 from karpenter_local.virtual import VirtualClock, run_virtual

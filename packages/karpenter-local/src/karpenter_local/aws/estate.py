@@ -21,7 +21,7 @@ from moto.sqs.models import sqs_backends
 
 from karpenter_local.aws.account import zones_of
 from karpenter_local.aws.eks import let_nodes_in
-from karpenter_local.aws.events import subscribe
+from karpenter_local.aws.eventbridge import subscribe
 from karpenter_local.aws.iam import has_spot_role, make_spot_role
 from karpenter_local.aws.nodegroups import POLICIES
 from karpenter_local.aws.releases import FIRST, images_of, released

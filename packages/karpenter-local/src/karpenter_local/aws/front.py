@@ -22,7 +22,7 @@ from werkzeug.wrappers import Request, Response
 
 from karpenter_local.aws import eks
 from karpenter_local.aws.account import Call
-from karpenter_local.aws.faults import LoseAnswer, Refuse
+from karpenter_local.aws.faults import LoseAnswer, RefuseCall
 from karpenter_local.aws.identity import KEYS, caller_of, identify, owner_of
 from karpenter_local.aws.prices import describe_services, get_products
 from karpenter_local.aws.routes import PREFIX, Routes
@@ -41,7 +41,7 @@ log = structlog.stdlib.get_logger(__name__)
 _CREDENTIAL: Final = re.compile(rf"Credential={KEYS.pattern}/\d+/[^/]+/(?P<service>[^/]+)/")
 _CODE: Final = re.compile(rb'<Code>([\w.]+)</Code>|"__type": ?"(?:[^"]*#)?([\w.]+)"')
 _SHIFTS: Final = "GetManagedResource"
-_UNAUTHENTICATED: Final = Refuse(
+_AUTH_FAILURE: Final = RefuseCall(
     code="AuthFailure",
     message="AWS was not able to validate the provided access credentials",
     status=401,
@@ -73,13 +73,13 @@ class Front:
         if service == "sts":
             return self._identify(request, caller)(environ, start)
         if caller is None:
-            return _refusal("", _UNAUTHENTICATED)(environ, start)
+            return _refusal("", _AUTH_FAILURE)(environ, start)
         account = caller.account
         environ["HTTP_X_MOTO_ACCOUNT_ID"] = account.number
         call = _call(request, service, caller)
         account.record(call)
         fault = account.faults.pick(call.operation)
-        if isinstance(fault, Refuse):
+        if isinstance(fault, RefuseCall):
             account.refused(call, fault.code)
             return _refusal(call.service, fault)(environ, start)
         answered = self._answer(account, call, request, start)
@@ -100,11 +100,11 @@ class Front:
         account = owner_of(str(call.parameters.get("RoleArn", "")))
         account = account or (caller.account if caller is not None else None)
         if account is None or call.operation not in _STS:
-            return _refusal("", _UNAUTHENTICATED)
+            return _refusal("", _AUTH_FAILURE)
         call = msgspec.structs.replace(call, time=account.now())
         account.record(call)
         fault = account.faults.pick(call.operation)
-        if isinstance(fault, Refuse):
+        if isinstance(fault, RefuseCall):
             account.refused(call, fault.code)
             return _refusal("iam", fault)
         return _answered(lambda _, said: identify(caller, call.operation, said), account, call, request)
@@ -138,7 +138,7 @@ class Front:
             why = f"{call.service}:{call.operation} is not supported by the embedded AWS: {error!r}"
             log.warning("call.not_supported", operation=call.operation, because=repr(error))
             account.refused(call, _UNKNOWN)
-            return _refusal(call.service, Refuse(code=_UNKNOWN, message=escape(why)))(environ, start)
+            return _refusal(call.service, RefuseCall(code=_UNKNOWN, message=escape(why)))(environ, start)
         if not told or int(told[0].partition(" ")[0]) < _FAILED:
             return answered
         body = b"".join(answered)
@@ -212,7 +212,7 @@ def _call(request: Request, service: str, caller: AwsCaller | None) -> Call:
     return Call(service, form.get("Action", ""), form, who, now)
 
 
-def _refusal(service: str, fault: Refuse) -> Response:
+def _refusal(service: str, fault: RefuseCall) -> Response:
     if service in {"ec2", ""}:
         body = (
             f"<Response><Errors><Error><Code>{fault.code}</Code><Message>{fault.message}</Message></Error>"

@@ -12,8 +12,8 @@ from moto.moto_api._internal import mock_random
 from moto.sqs.models import Message, sqs_backends
 
 from karpenter_local.aws.account import ACCOUNTS
-from karpenter_local.aws.events import publish
-from karpenter_local.aws.happenings import Mailed
+from karpenter_local.aws.eventbridge import publish
+from karpenter_local.aws.events import MessageSent
 
 if TYPE_CHECKING:
     from karpenter_local.aws.account import Account
@@ -79,13 +79,13 @@ def post(account: Account, body: str) -> None:
     """Put a text into every queue of the account; where the post is bad, late and perhaps twice."""
     for name in tuple(sqs_backends[account.number][account.region].queues):
         _deliver(account, name, body)
-    account.tell(Mailed())
+    account.tell(MessageSent())
 
 
 def deliver(account: Account, queue: str, body: str) -> None:
     """Put a text into a queue; where the post is bad, late and perhaps twice."""
     _deliver(account, queue, body)
-    account.tell(Mailed())
+    account.tell(MessageSent())
 
 
 def _deliver(account: Account, queue: str, body: str) -> None:

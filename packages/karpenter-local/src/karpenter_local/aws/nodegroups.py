@@ -23,7 +23,7 @@ from karpenter.cloud.aws.amifamily.family import family_of
 from karpenter_local.aws.account import ACCOUNTS
 from karpenter_local.aws.eks import CONFIG_MAP, cluster_of, let_nodes_in, mode_of
 from karpenter_local.aws.fleet import Fleet, architectures
-from karpenter_local.aws.power import is_alive
+from karpenter_local.aws.instancestate import is_alive
 
 if TYPE_CHECKING:
     from karpenter_local.aws.account import Account

@@ -308,7 +308,7 @@ def _serve(options: LocalOptions, notice: Notice) -> None:
 def _aws_options(
     region: str, types: str, node_groups: Iterable[str], *, bare: bool, tagged: bool
 ) -> AwsOptions:
-    from karpenter_local.aws.needs import NotInstalled, check_needs  # noqa: PLC0415  likewise
+    from karpenter_local.aws.requirements import NotInstalled, check_needs  # noqa: PLC0415  likewise
 
     try:
         check_needs()
@@ -352,7 +352,9 @@ def _node_group(text: str, sold: Collection[str]) -> ManagedNodeGroup:
         raise CommandError(f"--node-group {text!r} is not of the form NAME,type=TYPE,count=N")
     count = told.get("count", str(ManagedNodeGroup(name=name).count))
     if not count.isdecimal() or int(count) > _MOST_NODES:
-        raise CommandError(f"--node-group {name}: count is a number from 0 to {_MOST_NODES}, and {count!r} is not")
+        raise CommandError(
+            f"--node-group {name}: count is a number from 0 to {_MOST_NODES}, and {count!r} is not"
+        )
     kind = told.get("type") or ManagedNodeGroup(name=name).type
     _known("instance type", (kind,), sold)
     return ManagedNodeGroup(name=name, type=kind, count=int(count))
@@ -361,7 +363,9 @@ def _node_group(text: str, sold: Collection[str]) -> ManagedNodeGroup:
 def _check_kubernetes(version: str, control_plane: str) -> None:
     """Refuse a version of Kubernetes that cannot be had."""
     if control_plane == "real" and version != KUBERNETES:
-        raise CommandError("--kubernetes is for the embedded control plane; the real one has the version it is")
+        raise CommandError(
+            "--kubernetes is for the embedded control plane; the real one has the version it is"
+        )
     major, _, minor = version.partition(".")
     newest = int(KUBERNETES.partition(".")[2])
     if major != "1" or not minor.isdecimal() or not _OLDEST_MINOR <= int(minor) <= newest:

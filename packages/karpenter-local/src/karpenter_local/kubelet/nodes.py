@@ -106,9 +106,7 @@ class NodeRunner:
             return
         await self._take_lease(node)
         await self._writer.ensure(CSINode, machine.csi_node_for(node, self._settings.drivers))
-        report = machine.first_report(
-            node, now, address=hollow_node.address, version=self._settings.version
-        )
+        report = machine.first_report(node, now, address=hollow_node.address, version=self._settings.version)
         if not ready:
             report["conditions"] = machine.conditions(node, now, ready=False, why=hollow_node.health.why)
         await self._writer.set_status(Node, hollow_node.name, report, strategic=True)

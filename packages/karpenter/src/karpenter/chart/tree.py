@@ -171,7 +171,7 @@ _LONGEST_NAME: Final = 63
 _LEFT_OUT: Final = object()
 
 _CONTAINER: Final = "controller"
-_LEASE: Final = "karpenter-leader-election"
+LEASE: Final = "karpenter-leader-election"
 _UPSTREAM_IMAGE: Final = re.compile(r"(^|/)(public\.ecr\.aws|ecr-public)/karpenter/controller$")
 _TERMS: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _WEIGHTED_TERMS: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -309,7 +309,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         return self.at("controller.containerName") or _CONTAINER
 
     def _lease(self) -> str:
-        return self._variable("LEADER_ELECTION_NAME") or _LEASE
+        return self._variable("LEADER_ELECTION_NAME") or LEASE
 
     def _leaseNamespace(self) -> str:  # noqa: N802  as the fact is called
         return self._variable("LEADER_ELECTION_NAMESPACE") or self.namespace

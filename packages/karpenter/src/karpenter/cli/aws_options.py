@@ -17,7 +17,7 @@ import structlog
 import yaml
 
 from karpenter.base.clock import SystemClock
-from karpenter.cli.errors import Refused
+from karpenter.cli.errors import CommandError
 from karpenter.cloud.errors import CloudError
 from karpenter.kube.errors import KubeError, NotConfigured
 
@@ -61,13 +61,13 @@ def in_our_words() -> Iterator[None]:
     try:
         yield
     except InstallationError as error:
-        raise Refused(str(error), hint=error.hint) from error
+        raise CommandError(str(error), hint=error.hint) from error
     except MissingValue as error:
-        raise Refused(str(error), hint="state it with --set NAME=VALUE") from error
+        raise CommandError(str(error), hint="state it with --set NAME=VALUE") from error
     except BadValue as error:
-        raise Refused(str(error), hint="charts/karpenter/values.yaml lists every value") from error
+        raise CommandError(str(error), hint="charts/karpenter/values.yaml lists every value") from error
     except (CloudError, KubeError) as error:
-        raise Refused(str(error)) from error
+        raise CommandError(str(error)) from error
 
 
 def connect_aws(region: str, profile: str) -> tuple[AwsApi, str]:
@@ -75,12 +75,12 @@ def connect_aws(region: str, profile: str) -> tuple[AwsApi, str]:
     Return calls to AWS, and the region that they go to.
 
     Raises:
-        Refused: the SDK of AWS is not installed.
+        CommandError: the SDK of AWS is not installed.
     """
     try:
         from karpenter.install.account import open_api  # noqa: PLC0415  the SDK is an extra
     except ModuleNotFoundError as error:
-        raise Refused("the AWS SDK is not installed", hint="pip install 'karpenter[aws]'") from error
+        raise CommandError("the AWS SDK is not installed", hint="pip install 'karpenter[aws]'") from error
     return open_api(region=region, profile=profile)
 
 

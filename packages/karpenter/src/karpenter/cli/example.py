@@ -19,7 +19,7 @@ from karpenter.cli.aws_options import (
     kube_options,
     run_quietly,
 )
-from karpenter.cli.errors import Refused
+from karpenter.cli.errors import CommandError
 from karpenter.cli.output import output_option_with
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def inflate_deployment(
     Return the Deployment.
 
     Raises:
-        Refused: an amount cannot be read.
+        CommandError: an amount cannot be read.
     """
     requests: dict[str, Any] = {"cpu": _amount("--cpu", cpu)}
     if memory:
@@ -155,7 +155,7 @@ def _amount(option: str, text: str) -> int | str:
     try:
         parse_quantity(text)
     except QuantityError as error:
-        raise Refused(f"{option}: {error}", hint="such as 1, 500m or 512Mi") from error
+        raise CommandError(f"{option}: {error}", hint="such as 1, 500m or 512Mi") from error
     return int(text) if text.isdigit() else text
 
 
@@ -192,7 +192,7 @@ async def _take_away(body: dict[str, Any], where: dict[str, Any]) -> None:
     async with cluster_api(**where) as cluster:
         click.echo(f"Checking status of application: {RELEASE}, in namespace: {release.namespace}")
         if not await cluster.releases(RELEASE):
-            raise Refused(f"{RELEASE} is not installed")
+            raise CommandError(f"{RELEASE} is not installed")
         click.echo("Status validated. Uninstalling...")
         await cluster.remove_release(release)
         others = [
@@ -210,5 +210,5 @@ def _endpoint(cluster: str, region: str, profile: str) -> str:
     aws, _ = connect_aws(region, profile)
     found = aws.find("eks", "DescribeCluster", name=cluster)
     if found is None:
-        raise Refused(f'cluster "{cluster}" not found')
+        raise CommandError(f'cluster "{cluster}" not found')
     return str(found["cluster"]["endpoint"])

@@ -17,7 +17,7 @@ from karpenter.cli.aws_options import (
     kube_options,
     run_quietly,
 )
-from karpenter.cli.errors import Refused
+from karpenter.cli.errors import CommandError
 from karpenter.cli.output import output_option_with
 from karpenter.install.table import NOTHING, bordered
 
@@ -40,7 +40,7 @@ get_output = output_option_with("table", "json", "yaml", "wide")
 cluster_option = click.option("-c", "--cluster", default="", metavar="NAME", help="Only what belongs to it.")
 
 
-class NotThere(Refused):
+class NotThere(CommandError):
     """What was asked for by name does not exist."""
 
     exit_code = 1
@@ -86,7 +86,7 @@ def ec2_instance(  # noqa: PLR0917  one parameter per option
     from karpenter.inspect.reading import read_instances  # noqa: PLC0415  loads the SDK
 
     if hide_terminated and instance_id:
-        raise Refused('"hide-terminated" flag cannot be used with ID argument')
+        raise CommandError('"hide-terminated" flag cannot be used with ID argument')
 
     def read(aws: AwsApi) -> Listing:
         vpc = _cluster(aws, cluster).get("resourcesVpcConfig", {}).get("vpcId", "") if cluster else ""
@@ -114,7 +114,7 @@ def iam_role(  # noqa: PLR0917  one parameter per option
     from karpenter.inspect.reading import read_roles  # noqa: PLC0415  loads the SDK
 
     if search and name:
-        raise Refused('"search" flag cannot be used with NAME argument')
+        raise CommandError('"search" flag cannot be used with NAME argument')
 
     def read(aws: AwsApi) -> Listing:
         issuer = (
@@ -141,7 +141,7 @@ def iam_policy(  # noqa: PLR0917  one parameter per option
     from karpenter.inspect.reading import read_policies, read_role_policies  # noqa: PLC0415  loads the SDK
 
     if search and policy_arn:
-        raise Refused('"search" flag cannot be used with NAME argument')
+        raise CommandError('"search" flag cannot be used with NAME argument')
 
     def read(aws: AwsApi) -> Listing:
         if role:

@@ -18,7 +18,7 @@ from karpenter.cli.aws_options import (
     kube_options,
     run_quietly,
 )
-from karpenter.cli.errors import Refused, note
+from karpenter.cli.errors import CommandError, note
 from karpenter.cli.files import read_texts
 from karpenter.cli.output import output_option_with, render
 
@@ -211,7 +211,7 @@ def plan_for(aws: AwsApi, region: str, options: dict[str, Any]) -> InstallationP
     Return the plan that the options of the command line ask for.
 
     Raises:
-        Refused: an option cannot be used.
+        CommandError: an option cannot be used.
         InstallationError: it cannot be done there.
     """
     from karpenter.install.account import read_facts  # noqa: PLC0415  loads the SDK
@@ -222,13 +222,13 @@ def plan_for(aws: AwsApi, region: str, options: dict[str, Any]) -> InstallationP
         for name in ("version", "chart_version"):
             if options[name]:
                 flag = name.replace("_", "-")
-                raise Refused(f'"use-previous" flag cannot be used with "{flag}" flag')
+                raise CommandError(f'"use-previous" flag cannot be used with "{flag}" flag')
         options["chart_version"], options["version"] = CHARTS[options["naming"]].previous
     for name in ("consolidate_after", "expire_after"):
         try:
             parse_duration_or_never(options[name])
         except DurationError as error:
-            raise Refused(
+            raise CommandError(
                 f"--{name.replace('_', '-')}: {error}", hint="such as 30s, 10m, 720h or Never"
             ) from error
     asked = InstallationOptions(
@@ -319,7 +319,7 @@ async def _install(
             installer = Installer(plan, aws, cluster, clock=clock, leads_within=wait)
             await _follow(installer, log, output)
     except NotConfigured as error:
-        raise Refused(
+        raise CommandError(
             f'cluster "{plan.facts.cluster}" not found in Kubeconfig: {error}',
             hint=f"aws eks update-kubeconfig --name {plan.facts.cluster} --region {plan.facts.region}",
         ) from error

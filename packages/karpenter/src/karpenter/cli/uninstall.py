@@ -115,9 +115,9 @@ async def _run(
         async with cluster_api(**where, endpoint=endpoint) as cluster:
             return await _take_away(aws, region, asked, cluster, choices, yes=yes, output=output)
     except NotConfigured as error:
-        from karpenter.cli.errors import Refused  # noqa: PLC0415  only here
+        from karpenter.cli.errors import CommandError  # noqa: PLC0415  only here
 
-        raise Refused(
+        raise CommandError(
             f'cluster "{asked[0]}" not found in Kubeconfig: {error}',
             hint=f"aws eks update-kubeconfig --name {asked[0]} --region {region}",
         ) from error

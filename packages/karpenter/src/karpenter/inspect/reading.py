@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.cloud.aws.errors import Missing, Refused
+from karpenter.cloud.aws.errors import AwsApiError, ResourceNotFound
 from karpenter.install.observe import compact, document_of
 from karpenter.install.table import age, cut
 
@@ -313,8 +313,8 @@ def _reservations(aws: AwsApi, name: str, **asked: Any) -> list[dict[str, Any]]:
     found = aws.every("ec2", "DescribeInstances", "Reservations", **asked)
     try:
         return [_filled(aws, "ec2", "DescribeInstances", "Reservations", each) for each in found]
-    except Refused as error:
-        if name and (isinstance(error, Missing) or error.code.endswith(".Malformed")):
+    except AwsApiError as error:
+        if name and (isinstance(error, ResourceNotFound) or error.code.endswith(".Malformed")):
             raise NotThereError(f'ec2-instance "{name}" not found') from error
         raise
 

@@ -2,7 +2,7 @@
 Asking AWS for an installer: one call at a time, errors in our words, and what is known of a cluster.
 
 Errors are those of :mod:`karpenter.cloud.aws.errors`: ``NotAllowed`` names the action that is missing,
-``Missing`` says that something does not exist. Everything in this module only reads, but for
+``ResourceNotFound`` says that something does not exist. Everything in this module only reads, but for
 :meth:`AwsApi.call`, which does what it is told.
 """
 
@@ -17,7 +17,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
 from karpenter import __version__
-from karpenter.cloud.aws.errors import Missing, NoAnswer, NoCredentials, refusal
+from karpenter.cloud.aws.errors import NoCredentials, NoResponse, ResourceNotFound, error_from_response
 from karpenter.install.documents import image_parameters
 from karpenter.install.options import DISCOVERY, ClusterFacts, InstallationError, ami_family
 
@@ -54,17 +54,17 @@ class AwsApi:
 
         Raises:
             Refused: AWS answered with an error.
-            NoAnswer: it did not answer.
+            NoResponse: it did not answer.
         """
         action = f"{service}:{operation}"
         try:
             answer: dict[str, Any] = getattr(self._client(service), xform_name(operation))(**parameters)
         except ClientError as error:
-            raise refusal(action, error.response) from error
+            raise error_from_response(action, error.response) from error
         except (NoCredentialsError, PartialCredentialsError) as error:
             raise NoCredentials(action=action, because=error) from error
         except BotoCoreError as error:
-            raise NoAnswer(action=action, because=error) from error
+            raise NoResponse(action=action, because=error) from error
         return answer
 
     def every(self, service: str, operation: str, field: str, /, **parameters: Any) -> Iterator[Any]:
@@ -77,15 +77,15 @@ class AwsApi:
             for page in client.get_paginator(xform_name(operation)).paginate(**parameters):
                 yield from page.get(field, ())
         except ClientError as error:
-            raise refusal(f"{service}:{operation}", error.response) from error
+            raise error_from_response(f"{service}:{operation}", error.response) from error
         except BotoCoreError as error:
-            raise NoAnswer(action=f"{service}:{operation}", because=error) from error
+            raise NoResponse(action=f"{service}:{operation}", because=error) from error
 
     def find(self, service: str, operation: str, /, **parameters: Any) -> dict[str, Any] | None:
         """Call an operation that reads one thing; None if it does not exist."""
         try:
             return self.call(service, operation, **parameters)
-        except Missing:
+        except ResourceNotFound:
             return None
 
     def output_shape(self, service: str, operation: str) -> Any:

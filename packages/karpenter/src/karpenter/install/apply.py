@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, assert_never
 
 import msgspec
 
-from karpenter.cloud.aws.errors import Missing, NotAllowed, Refused
+from karpenter.cloud.aws.errors import AccessDenied, AwsApiError, ResourceNotFound
 from karpenter.cloud.errors import CloudError
 from karpenter.install.cloudformation import IN_STACKS, stack_template
 from karpenter.install.observe import (
@@ -181,7 +181,7 @@ class Installer:
         while True:
             try:
                 return await self._attempt(step, resource)
-            except Refused as error:
+            except AwsApiError as error:
                 if not _not_yet(error) or self._clock.monotonic() >= deadline:
                     raise
             await asyncio.sleep(_LOOK)
@@ -251,7 +251,7 @@ class Installer:
         again = "run the same command again: it goes on here"
         if isinstance(error, StepFailed):
             return error
-        if isinstance(error, NotAllowed):
+        if isinstance(error, AccessDenied):
             return StepFailed(
                 step,
                 f"you may not call {error.action}: {error.code}",
@@ -282,9 +282,9 @@ def stack_status(aws: AwsApi, name: str) -> str:
     """Return the status of a stack; empty if there is none."""
     try:
         found = aws.call("cloudformation", "DescribeStacks", StackName=name)["Stacks"]
-    except Missing:
+    except ResourceNotFound:
         return ""
-    except Refused as error:
+    except AwsApiError as error:
         # CloudFormation says so of a stack that does not exist.
         if error.code == "ValidationError" and "does not exist" in error.message:
             return ""
@@ -369,7 +369,7 @@ def _policy(aws: AwsApi, resource: IamPolicy, before: Observation, tags: list[di
             PolicyDocument=document,
             SetAsDefault=True,
         )
-    except Refused as error:
+    except AwsApiError as error:
         if error.code != _MOST_VERSIONS:
             raise
         raise InstallationError(
@@ -485,7 +485,7 @@ def _association(
     )
 
 
-def _not_yet(error: Refused) -> bool:
+def _not_yet(error: AwsApiError) -> bool:
     """Say whether AWS may do it in a while: a role that was just made is not known everywhere at once."""
     unknown = error.code == "InvalidParameterException" and "principal" in error.message.lower()
-    return error.code in _NOT_YET or unknown or error.is_fault_of_server
+    return error.code in _NOT_YET or unknown or error.is_server_error

@@ -14,7 +14,7 @@ import msgspec
 from karpenter.cloud.aws.policy import policies
 
 if TYPE_CHECKING:
-    from karpenter.cloud.aws.policy import Place
+    from karpenter.cloud.aws.policy import PolicyScope
 
 EC2_GROUP: Final = "karpenter.k8s.aws"
 VERSION: Final = "2012-10-17"
@@ -129,7 +129,7 @@ def pod_identity_trust() -> dict[str, Any]:
     }
 
 
-def controller_document(place: Place) -> dict[str, Any]:
+def controller_document(place: PolicyScope) -> dict[str, Any]:
     """Return what the operator may do as one document, for a role that holds it itself."""
     by_sid = {each["Sid"]: each for document in policies(place).values() for each in document["Statement"]}
     assert set(by_sid) == set(_ORDER), "every statement has its place"

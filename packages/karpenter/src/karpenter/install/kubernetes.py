@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from karpenter.chart.chart import files as chart_files
-from karpenter.chart.permissions import LEASE
-from karpenter.chart.tree import CHART
+from karpenter.chart.tree import CHART, LEASE
 from karpenter.install.observe import ABSENT, Observation
 from karpenter.install.options import InstallationError
 from karpenter.install.plan import set_values
@@ -35,8 +34,7 @@ from karpenter.install.release import (
 )
 from karpenter.install.resources import AwsAuthMapping, HelmRelease, KubernetesObject
 from karpenter.kube.errors import NotFound
-from karpenter.kube.target import untyped
-from karpenter.kube.verbs import MergePatch, Selection
+from karpenter.kube.rest import MergePatch, Selection, untyped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.install.resources import ClusterResource, Json
     from karpenter.kube.client import Client
-    from karpenter.kube.target import Untyped
+    from karpenter.kube.rest import Untyped
 
 MANAGER: Final = "karpenter-install"
 _RBAC: Final = "rbac.authorization.k8s.io/v1"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import msgspec
 
-from karpenter.cloud.aws.errors import Missing
+from karpenter.cloud.aws.errors import ResourceNotFound
 from karpenter.install.policy_lint import policy_differences
 from karpenter.install.resources import (
     MARKER,
@@ -133,7 +133,7 @@ def find_association(aws: AwsApi, resource: EksPodIdentityAssociation) -> dict[s
     }
     try:
         listed = list(aws.every("eks", "ListPodIdentityAssociations", "associations", **asked))
-    except Missing:
+    except ResourceNotFound:
         return None
     for each in listed:
         told = aws.call(

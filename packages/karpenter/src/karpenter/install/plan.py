@@ -19,7 +19,7 @@ from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter.chart.chart import manifests
 from karpenter.chart.tree import CHART, Release
 from karpenter.chart.values import lay_over, parse_set, put, values_of
-from karpenter.cloud.aws.policy import Place, policies
+from karpenter.cloud.aws.policy import PolicyScope, policies
 from karpenter.install import documents
 from karpenter.install.documents import EVENTS, EVENTS_OF_1_0, ROLE_ANNOTATION
 from karpenter.install.options import (
@@ -173,7 +173,7 @@ class _Planner:
 
     def _controller_step(self) -> InstallationStep:
         names, options, facts = self._names, self._options, self._facts
-        place = Place(
+        place = PolicyScope(
             cluster=facts.cluster,
             region=facts.region,
             account=facts.account,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from karpenter.cloud.aws.errors import Missing
+from karpenter.cloud.aws.errors import ResourceNotFound
 from karpenter.install.observe import find_association, queue_url
 from karpenter.install.resources import (
     Ec2Tags,
@@ -84,7 +84,7 @@ def _remove_role(aws: AwsApi, name: str) -> None:
         aws.call("iam", "DetachRolePolicy", RoleName=name, PolicyArn=each["PolicyArn"])
     for policy in aws.every("iam", "ListRolePolicies", "PolicyNames", RoleName=name):
         aws.call("iam", "DeleteRolePolicy", RoleName=name, PolicyName=policy)
-    with suppress(Missing):
+    with suppress(ResourceNotFound):
         for profile in aws.every("iam", "ListInstanceProfilesForRole", "InstanceProfiles", RoleName=name):
             aws.call(
                 "iam",

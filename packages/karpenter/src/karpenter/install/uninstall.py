@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from karpenter.api.labels import NODEPOOL, TERMINATION_FINALIZER
-from karpenter.chart.permissions import LEASE
+from karpenter.chart.tree import LEASE
 from karpenter.cloud.aws.labels import CLUSTER_TAG, owned_tag
 from karpenter.install.apply import IN_CLUSTER, look, stack_reason, stack_status
 from karpenter.install.documents import AUDIENCE, ROLE_ANNOTATION
@@ -36,7 +36,7 @@ from karpenter.install.resources import (
     OpenIDConnectProvider,
     ServiceLinkedRole,
 )
-from karpenter.kube.verbs import MergePatch
+from karpenter.kube.rest import MergePatch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -37,12 +37,12 @@ from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube import rest
 from karpenter.kube.errors import (
     KubeError,
-    StatusError,
     ServerFailed,
     Status,
+    StatusError,
     TooManyRequests,
-    Unreachable,
     UndecodableResponse,
+    Unreachable,
     status_error,
     status_error_of,
 )

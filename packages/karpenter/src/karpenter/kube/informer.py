@@ -50,10 +50,10 @@ from karpenter.base.queue import Backoff
 from karpenter.kube.client import (
     PAGE,
     Bookmark,
-    UndecodableObject,
-    WatchChange,
     Client,
     Kind,
+    UndecodableObject,
+    WatchChange,
     WatchEvent,
     retry_after_of,
 )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from karpenter_local.aws.commands import Interrupt, Rebalance
-from karpenter_local.aws.events import may_send
+from karpenter_local.aws.eventbridge import may_send
 from karpenter_local.aws.mail import announce_interruption, announce_rebalance
 from karpenter_local.aws.site import Site
 from tests.unit.cloud.aws.world import embedded
