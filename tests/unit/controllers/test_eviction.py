@@ -11,7 +11,7 @@ import pytest
 
 from karpenter.base.queue import WorkQueue
 from karpenter.controllers.controller import Requeue
-from karpenter.controllers.eviction import EvictionController, EvictionQueue
+from karpenter.controllers.eviction import EvictionQueue, EvictionController
 from karpenter.core.effects import Announce, Count, Evict
 from karpenter.kube.errors import KubeError, ServerFailed, Unreachable, status_error
 from karpenter.kube.transport import Request, Response

@@ -9,13 +9,7 @@ import pytest
 
 from karpenter.api.labels import ALL_LABEL_RULES
 from karpenter.base.queue import WorkQueue
-from karpenter.controllers.nodepool import (
-    COUNTED_EVERY,
-    UNSYNCED,
-    NodePoolController,
-    NodePoolCounter,
-    RegistrationOutcomes,
-)
+from karpenter.controllers.nodepool import COUNTED_EVERY, UNSYNCED, RegistrationOutcomes, NodePoolCounter, NodePoolController
 from karpenter.core.effects import Amend, RegistrationOutcome
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request

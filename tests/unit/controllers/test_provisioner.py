@@ -184,8 +184,7 @@ def test_a_new_pool_is_a_reason_to_look_again() -> None:
             id="the pool is being deleted",
         ),
         pytest.param(
-            lambda: ObjectUpdated(pool(Ready="True", spec={"limits": {"nodes": "-1"}})),
-            id="a limit is passed",
+            lambda: ObjectUpdated(pool(Ready="True", spec={"limits": {"nodes": "-1"}})), id="a limit is passed"
         ),
     ],
 )

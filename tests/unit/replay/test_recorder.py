@@ -16,7 +16,7 @@ from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.effects import Announce
 from karpenter.core.model.catalog import EMPTY
-from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectDeleted, ObjectUpdated
+from karpenter.core.state.cluster import ObjectDeleted, NodeClass, ObjectUpdated, ClusterState
 from karpenter.operator.operator import flight_recorder
 from karpenter.operator.options import SettingError, parse_settings
 from karpenter.replay import recorder as recording

@@ -11,8 +11,8 @@ from karpenter.telemetry.metrics.store import (
     DURATIONS,
     NODE_CLASSES,
     WELL_KNOWN,
-    Instrument,
     MetricSpec,
+    Instrument,
     render_bound,
 )
 from tests.unit.telemetry.clocks import HandClock

@@ -43,9 +43,7 @@ def shown(*objects: Any, latest: Catalog | None = MARKET) -> Shown:
     found.clock.seconds = (NOW - NOON).total_seconds()
     for each in objects:
         found.store.apply(ObjectUpdated(each))
-    found.gauges = DisruptionBudgetMetrics(
-        found.store, found.metrics, Answered(latest), InlineExecutor(), found.clock
-    )
+    found.gauges = DisruptionBudgetMetrics(found.store, found.metrics, Answered(latest), InlineExecutor(), found.clock)
     return found
 
 

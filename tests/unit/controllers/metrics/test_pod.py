@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from karpenter.api.labels import NODEPOOL, ZONE
-from karpenter.controllers.metrics.pod import PodLatencyMetrics, PodMetrics
+from karpenter.controllers.metrics.pod import PodMetrics, PodLatencyMetrics
 from karpenter.core.provisioning.provisioner import ProvisioningDecision
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.telemetry.metrics import HistogramMetric, SummaryMetric
@@ -61,9 +61,7 @@ def test_where_a_pod_stands() -> None:
 
     found.store.apply(ObjectUpdated(pool()))
     found.store.apply(ObjectUpdated(node(meta={"labels": {NODEPOOL: "default", ZONE: "zone-1"}})))
-    found.store.apply(
-        ObjectUpdated(node(meta={"labels": {NODEPOOL: "default", ZONE: "zone-1"}}, ready=False))
-    )
+    found.store.apply(ObjectUpdated(node(meta={"labels": {NODEPOOL: "default", ZONE: "zone-1"}}, ready=False)))
     assert found.rows(declared.STATE, *names) == {
         (owner, "node-1", "true", "default", "zone-1", "Running", "false", "true"): 1.0
     }

@@ -19,8 +19,8 @@ from karpenter.core.lifecycle.nodepool import nodepool_resources, nodepool_statu
 from karpenter.core.lifecycle.registrationhealth import (
     NO_HISTORY,
     RegistrationHistory,
-    history_of_condition,
     record_outcome,
+    history_of_condition,
 )
 from karpenter.core.state.cluster import NodeClass
 from tests.unit.core.disruption.clusters import MARKET, NOW, pool

@@ -33,16 +33,16 @@ from karpenter.core.lifecycle.interruption import handle_interruption
 from karpenter.core.lifecycle.termination import (
     InvalidTerminationTime,
     TerminatingNode,
-    disrupted_taint_patch,
-    finalize_nodeclaim,
     pending_volume_attachments,
-    terminate_node,
+    disrupted_taint_patch,
     termination_time,
+    finalize_nodeclaim,
+    terminate_node,
 )
 from karpenter.core.lifecycle.terminator import (
-    DeletePod,
-    EvictionDone,
     EvictPod,
+    EvictionDone,
+    DeletePod,
     RetryEviction,
     eviction_action,
 )

@@ -37,12 +37,12 @@ from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube import rest
 from karpenter.kube.errors import (
     KubeError,
+    StatusError,
     ServerFailed,
     Status,
-    StatusError,
     TooManyRequests,
-    UndecodableResponse,
     Unreachable,
+    UndecodableResponse,
     status_error,
     status_error_of,
 )

@@ -50,10 +50,10 @@ from karpenter.base.queue import Backoff
 from karpenter.kube.client import (
     PAGE,
     Bookmark,
-    Client,
-    Kind,
     UndecodableObject,
     WatchChange,
+    Client,
+    Kind,
     WatchEvent,
     retry_after_of,
 )

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from karpenter.api.labels import WELL_KNOWN_LABELS
-from karpenter.telemetry.metrics.store import Instrument, MetricSpec, render_bound, short_label
+from karpenter.telemetry.metrics.store import MetricSpec, Instrument, render_bound, short_label
 from karpenter.telemetry.metrics.table import GROUPS, METRICS
 
 _HEAD = f"""\

@@ -25,10 +25,10 @@ from karpenter.cloud.cloudprovider import Machine, ProviderId
 from karpenter_local.aws.account import Shelf
 from karpenter_local.aws.account import Trouble as Shortage
 from karpenter_local.aws.commands import Impair, Interrupt, Kill, Rebalance, ReleaseAmi, Retire
-from karpenter_local.aws.events import InstanceLaunched, InterruptionScheduled
-from karpenter_local.aws.instancestate import SHUTTING_DOWN, TERMINATED, capacity_type_of, is_leaving
+from karpenter_local.aws.events import InterruptionScheduled, InstanceLaunched
 from karpenter_local.aws.inventory import Inventory
 from karpenter_local.aws.mail import post
+from karpenter_local.aws.instancestate import SHUTTING_DOWN, TERMINATED, capacity_type_of, is_leaving
 from karpenter_local.aws.room import Pace
 from karpenter_local.sandbox.options import AwsOptions
 from karpenter_local.simulation.aws.faults import (

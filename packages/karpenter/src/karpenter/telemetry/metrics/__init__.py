@@ -12,9 +12,9 @@ from karpenter.telemetry.metrics.metrics import CONTENT_TYPE, Metrics
 from karpenter.telemetry.metrics.store import (
     AgeMetric,
     CounterMetric,
+    MetricSpec,
     GaugeMetric,
     HistogramMetric,
-    MetricSpec,
     ProviderLabels,
     SummaryMetric,
 )

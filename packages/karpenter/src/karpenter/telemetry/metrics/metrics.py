@@ -17,10 +17,10 @@ from karpenter.base.clock import Clock
 from karpenter.telemetry.metrics.store import (
     AgeMetric,
     CounterMetric,
+    MetricSpec,
     GaugeMetric,
     HistogramMetric,
     Instrument,
-    MetricSpec,
     ProviderLabels,
     SummaryMetric,
     render,

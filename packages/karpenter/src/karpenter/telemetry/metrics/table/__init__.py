@@ -5,7 +5,7 @@ The names, types and labels are those that dashboards and alerts of Karpenter al
 included. What they mean is said in our words.
 """
 
-from karpenter.telemetry.metrics.store import Instrument, MetricSpec
+from karpenter.telemetry.metrics.store import MetricSpec, Instrument
 from karpenter.telemetry.metrics.table import (
     claims,
     conditions,
