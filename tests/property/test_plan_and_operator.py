@@ -90,7 +90,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
     objects: list[Any] = [_pool(draw, "default"), _pool(draw, "other")]
     for number in range(draw(st.integers(0, 4))):
         objects += _machine(draw, f"node-{number}")
-    for number in range(draw(st.integers(0, 4))):
+    for number in range(draw(st.sampled_from([0, 0, 1, 2, 4]))):
         objects.append(_pending(draw, number))
     ready = draw(st.sampled_from([None, "True", "True", "False", "Unknown"]))
     status = {"conditions": [{"type": "Ready", "status": ready}]} if ready else {}
@@ -115,8 +115,8 @@ def _pool(draw: st.DrawFn, name: str) -> Any:
     found = pool(
         name,
         ways=draw(st.sampled_from([("on-demand",), ("spot", "on-demand")])),
-        consolidate_after=draw(st.sampled_from(["0s", "0s", "1h", "Never"])),
-        budgets=(Budget(nodes=draw(st.sampled_from(["100%", "1", "0"]))),),
+        consolidate_after=draw(st.sampled_from(["0s", "0s", "0s", "1h", "Never"])),
+        budgets=(Budget(nodes=draw(st.sampled_from(["100%", "100%", "1", "0"]))),),
     )
     template = found.spec.template
     spec = msgspec.structs.replace(template.spec, node_class_ref=CLASS)
@@ -139,15 +139,15 @@ def _machine(draw: st.DrawFn, name: str) -> Iterable[Resource]:
     found = machine(
         name,
         draw(st.sampled_from(list(SIZES))),
-        pool=draw(st.sampled_from(["default", "other", "gone"])),
+        pool=draw(st.sampled_from(["default", "default", "default", "other", "gone"])),
         zone=draw(st.sampled_from(["zone-1", "zone-2"])),
         bought=draw(st.sampled_from(["on-demand", "spot"])),
-        expires=draw(st.sampled_from(["Never", "Never", "Never", "24h"])),
+        expires=draw(st.sampled_from([*["Never"] * 9, "24h"])),
         conditions=draw(st.sampled_from([(), (), (DRIFTED,)])),
     )
     yield from (_served(each) if isinstance(each, NodeClaim) else each for each in found)
     for number in range(draw(st.integers(0, 3))):
-        notes = draw(st.sampled_from([{}, {}, {}, {DO_NOT_DISRUPT: "true"}]))
+        notes = draw(st.sampled_from([*[{}] * 9, {DO_NOT_DISRUPT: "true"}]))
         cpu = draw(st.sampled_from(["100m", "500m", "1"]))
         yield pod(f"{name}-{number}", name, cpu=cpu, annotations=notes)
 
@@ -292,7 +292,7 @@ def _facts(claims: Iterable[CreateClaim]) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(each.claim) for each in claims]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cluster=clusters())
 def test_a_plan_says_what_the_operator_does(cluster: Cluster, tmp_path_factory: Any) -> None:
     """Claims, pods without a place, pods that are skipped, commands and kept nodes are the same."""
