@@ -16,30 +16,30 @@ from karpenter.install.permissions import TAGGING, needed_actions
 from karpenter.install.resources import MARKER
 from karpenter.kube.rest import untyped
 from karpenter_local.aws.faults import RefuseCall
-from tests.integration.install_world import CLUSTER, DEPLOYMENTS, in_bare_aws
+from tests.integration.installing import CLUSTER, DEPLOYMENTS, in_bare_aws
 from tests.unit.cloud.aws.policy.authorizing import Gate
 from tests.unit.cloud.aws.policy.evaluator import uses
 
 if TYPE_CHECKING:
     from karpenter.install.plan import InstallationPlan
-    from tests.integration.install_world import InstallWorld
+    from tests.integration.installing import BareSandbox
 
 pytestmark = pytest.mark.usefixtures("untraced")
 
 
-async def scale(world: InstallWorld, replicas: int) -> None:
+async def scale(world: BareSandbox, replicas: int) -> None:
     """Let so many pods ask for room, and wait until they run."""
     body = inflate_deployment(namespace="default", replicas=replicas, cpu="1")
-    await world.cluster.client.apply(DEPLOYMENTS, body)
+    await world.client.apply(DEPLOYMENTS, body)
 
     async def run() -> bool:
         pods = await world.pods()
         return len(pods) == replicas and all(pod.status.phase == "Running" for pod in pods)
 
-    await world.until(run)
+    await world.sandbox.until(run)
 
 
-def installed_policies(world: InstallWorld, plan: InstallationPlan) -> dict[str, Any]:
+def installed_policies(world: BareSandbox, plan: InstallationPlan) -> dict[str, Any]:
     """Return what the operator's role may do, as IAM tells it."""
     role = plan.names.controller_role
     found = {}
@@ -57,7 +57,7 @@ def installed_policies(world: InstallWorld, plan: InstallationPlan) -> dict[str,
 def whole_life(**options: Any) -> Any:
     """Return a test that installs, runs a pod, installs again, and uninstalls."""
 
-    async def test(world: InstallWorld) -> None:
+    async def test(world: BareSandbox) -> None:
         plan = world.plan(**options)
         first = await world.install(plan)
         world.account.forget_calls()
@@ -68,11 +68,11 @@ def whole_life(**options: Any) -> Any:
         assert world.writes() == []
 
         policies = installed_policies(world, plan)
-        async with world.operator(plan):
+        async with world.operator():
             world.account.forget_calls()
             await scale(world, 2)
-            assert len((await world.cluster.client.list(NodeClaim)).items) >= 1
-            asked = list(world.calls())
+            assert len((await world.client.list(NodeClaim)).items) >= 1
+            asked = world.account.calls()
             left, kept = await world.uninstall(plan)
         gate = Gate(account=world.account.number, cluster=CLUSTER, role=plan.names.node_role)
         denied = {
@@ -103,13 +103,14 @@ def test_a_whole_life(options: dict[str, Any]) -> None:
 
     Every call that the operator makes is allowed by the policies that IAM has of it.
     """
-    in_bare_aws(whole_life(**options))()
+    queue = f"karpenter-{CLUSTER}" if options.get("naming") == "eksdemo" else CLUSTER
+    in_bare_aws(whole_life(**options), queue=queue)()
 
 
 def test_a_dry_run_only_reads() -> None:
     """Looking at everything makes no call that changes anything, in the account or in the cluster."""
 
-    async def test(world: InstallWorld) -> None:
+    async def test(world: BareSandbox) -> None:
         seen = await survey(world.plan(), world.aws, world.kubernetes)
 
         assert {each.state for _, _, each in seen} == {"missing"}
@@ -129,7 +130,7 @@ def test_a_dry_run_only_reads() -> None:
 def test_the_listed_actions_are_those_that_are_called(options: dict[str, Any]) -> None:
     """An installation into an empty account calls every action that it lists, and no other."""
 
-    async def test(world: InstallWorld) -> None:
+    async def test(world: BareSandbox) -> None:
         plan = world.plan(**options)
         await world.install(plan)
         await world.install(plan)
@@ -160,7 +161,7 @@ FAILING = (
 def test_a_run_that_died_goes_on() -> None:
     """Whichever call is refused, the step and the action are named, and the runs after it complete."""
 
-    async def test(world: InstallWorld) -> None:
+    async def test(world: BareSandbox) -> None:
         plan = world.plan()
         for operation, step in FAILING:
             world.account.faults.next(operation, RefuseCall(code="AccessDenied", status=403))
@@ -180,7 +181,7 @@ def test_a_run_that_died_goes_on() -> None:
 def test_an_older_installation_is_brought_up() -> None:
     """What differs from the plan is told, and changed without being made anew; what users changed is kept."""
 
-    async def test(world: InstallWorld) -> None:
+    async def test(world: BareSandbox) -> None:
         plan = world.plan()
         await world.install(plan)
         policy = f"arn:aws:iam::{world.account.number}:policy/KarpenterControllerResourceDiscoveryPolicy-blue"
@@ -230,7 +231,7 @@ def test_an_older_installation_is_brought_up() -> None:
 def test_what_others_made_is_left() -> None:
     """A role that was made by hand is used, and uninstalling leaves it and says so."""
 
-    async def test(world: InstallWorld) -> None:
+    async def test(world: BareSandbox) -> None:
         plan = world.plan()
         trust = json.dumps(
             {
@@ -259,7 +260,7 @@ def test_what_others_made_is_left() -> None:
 def test_an_access_entry_of_the_wrong_type_is_named() -> None:
     """An entry of the type STANDARD keeps nodes out; install says what to do about it and deletes nothing."""
 
-    async def test(world: InstallWorld) -> None:
+    async def test(world: BareSandbox) -> None:
         role = f"arn:aws:iam::{world.account.number}:role/KarpenterNodeRole-blue"
         plan = world.plan()
         world.account.faults.next("CreateAccessEntry", RefuseCall(code="AccessDenied", status=403))
@@ -279,10 +280,10 @@ def test_an_access_entry_of_the_wrong_type_is_named() -> None:
 def test_machines_can_be_kept() -> None:
     """With keep_nodes machines, nodes and what these need stay; everything else goes."""
 
-    async def test(world: InstallWorld) -> None:
+    async def test(world: BareSandbox) -> None:
         plan = world.plan()
         await world.install(plan)
-        async with world.operator(plan):
+        async with world.operator():
             await scale(world, 1)
         before = await world.kubernetes.every("v1", "Node")
         left, kept = await world.uninstall(plan, keep_nodes=True)
@@ -302,7 +303,7 @@ def test_machines_can_be_kept() -> None:
 def test_everything_that_is_made_is_marked() -> None:
     """Roles, policies, queue, rules and tagged subnets carry the tag by which uninstall knows its own."""
 
-    async def test(world: InstallWorld) -> None:
+    async def test(world: BareSandbox) -> None:
         plan = world.plan()
         await world.install(plan)
         seen = await survey(plan, world.aws, world.kubernetes)
@@ -323,14 +324,14 @@ LEASES = untyped("coordination.k8s.io/v1", "leases", kind="Lease", namespaced=Tr
 def test_install_waits_for_a_leader() -> None:
     """A lease that was not renewed since does not count; one that is names the replica that leads."""
 
-    async def test(world: InstallWorld) -> None:
+    async def test(world: BareSandbox) -> None:
         plan = world.plan()
         await world.install(plan)
         since = world.clock.now()
         old = since - timedelta(minutes=1)
         meta = {"name": "karpenter-leader-election", "namespace": "kube-system"}
         spec = {"holderIdentity": "old", "renewTime": old.strftime("%Y-%m-%dT%H:%M:%S.000000Z")}
-        await world.cluster.client.apply(LEASES, {"metadata": meta, "spec": spec})
+        await world.client.apply(LEASES, {"metadata": meta, "spec": spec})
 
         async def wait() -> list[str]:
             return [each async for each in world.kubernetes.leads(plan.release, since=since, within=10)]
@@ -338,7 +339,7 @@ def test_install_waits_for_a_leader() -> None:
         with pytest.raises(InstallationError) as caught:
             await wait()
         now = world.clock.now().strftime("%Y-%m-%dT%H:%M:%S.000000Z")
-        await world.cluster.client.apply(
+        await world.client.apply(
             LEASES, {"metadata": meta, "spec": {"holderIdentity": "new", "renewTime": now}}
         )
         found = await wait()
@@ -353,7 +354,7 @@ def test_install_waits_for_a_leader() -> None:
 def test_a_release_has_revisions() -> None:
     """Another version of the chart is another revision, and the one before is superseded."""
 
-    async def test(world: InstallWorld) -> None:
+    async def test(world: BareSandbox) -> None:
         await world.install(world.plan())
         newer = world.plan(chart_version="9.9.9")
         [before] = [

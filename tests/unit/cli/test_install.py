@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner
 
 from karpenter.cli.group import main
-from karpenter.install.account import AwsApi, read_facts
+from karpenter.install.account import AccountApi, read_facts
 from karpenter.install.apply import make
 from karpenter.install.observe import observe
 from karpenter.install.options import InstallationOptions
@@ -161,7 +161,7 @@ def test_uninstall_after_the_cluster(run: Callable[..., Result], site: Site) -> 
 @pytest.fixture(scope="module")
 def installed(site: Site) -> Site:
     """Return the account with roles, queue and rules of eksdemo's names in it."""
-    aws = AwsApi(site.client)
+    aws = AccountApi(site.client)
     options = InstallationOptions(cluster="blue", naming="eksdemo")
     plan = make_plan(options, read_facts(aws, options, region="us-west-2"))
     for step in plan.steps:

@@ -18,7 +18,7 @@ import yaml
 
 from karpenter.install.apply import ResourceDone, StackDone, StepBegun
 from karpenter.install.cloudformation import render_cloudformation, stack_templates
-from karpenter.install.observe import ABSENT, Observation
+from karpenter.install.observe import ABSENT, ResourceState
 from karpenter.install.release import ReleaseRecord, latest, managed, read_release, release_secret, superseded
 from karpenter.install.script import render_script
 from karpenter.install.text import EksdemoLog, InstallationLog, dry_run_text, eksdemo_dry_run
@@ -28,7 +28,7 @@ SEEDS = Path(__file__).parents[2] / "data" / "seeds"
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
 
-def seen(found: Any, observation: Observation = ABSENT) -> list[Any]:
+def seen(found: Any, observation: ResourceState = ABSENT) -> list[Any]:
     """Return that everything of a plan is in one state."""
     return [(step, each, observation) for step in found.steps for each in step.resources]
 
@@ -51,7 +51,7 @@ def test_the_dry_run_of_the_tutorial() -> None:
 def test_a_dry_run_says_what_exists() -> None:
     """What is there is said to be there, in a dry run too."""
     found = plan(naming="eksdemo")
-    text = eksdemo_dry_run(found, seen(found, Observation()))
+    text = eksdemo_dry_run(found, seen(found, ResourceState()))
 
     assert 'Service Linked Role "AWSServiceRoleForEC2Spot" already exists' in text
     assert 'CloudFormation stack "eksdemo-blue-karpenter-sqs-queue" already exists' in text
@@ -74,7 +74,7 @@ def test_a_dry_run_in_our_words() -> None:
     assert "IAM actions that you need:" in text
     assert text.endswith("resources would be made, 0 changed; 0 exist. Nothing was changed.")
     assert [line for line in text.splitlines() if len(line) > 80 and " " in line.strip()[25:]] == []
-    assert dry_run_text(found, seen(found, Observation())).endswith(
+    assert dry_run_text(found, seen(found, ResourceState())).endswith(
         "Nothing to do: all 28 resources are as planned. Nothing was changed."
     )
 
@@ -115,7 +115,7 @@ def test_what_we_print_while_we_install() -> None:
     found = plan()
     log = InstallationLog(found)
     step = found.steps[1]
-    differs = Observation(differences=("policy X is not attached",))
+    differs = ResourceState(differences=("policy X is not attached",))
     lines = log.lines(StepBegun(step=step, number=2, of=9))
     lines += log.lines(ResourceDone(step=step, resource=step.resources[0], before=differs, outcome="changed"))
 

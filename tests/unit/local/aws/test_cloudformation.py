@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from karpenter_local.aws.cloudformation.template import Scope, given, holds, order, parse, resolve
+from karpenter_local.aws.cloudformation.template import TemplateScope, given, holds, order, parse, resolve
 from karpenter_local.aws.wire import AwsError
 from tests.unit.local.aws.bare import code_of, shared_site
 
@@ -203,7 +203,7 @@ def test_a_stack_is_deleted() -> None:
     assert "five" in {each["StackName"] for each in listed}
     with pytest.raises(ClientError):
         queue_attributes("five")
-    policies = shared_site().client("iam").list_policies(Scope="Local")["Policies"]
+    policies = shared_site().client("iam").list_policies(TemplateScope="Local")["Policies"]
     assert "Policy-five" not in {each["PolicyName"] for each in policies}
     stack.delete_stack(StackName="five")
 
@@ -283,7 +283,7 @@ def test_types_that_are_not_known_fail() -> None:
     assert status("eight") == "ROLLBACK_COMPLETE"
 
 
-SCOPE = Scope(
+SCOPE = TemplateScope(
     template=parse(
         "Resources: {A: {Type: T}}\nMappings: {M: {us: {size: 3}}}\n"
         "Conditions: {Same: !Equals [a, a], Other: !Not [!Condition Same]}"
@@ -341,7 +341,7 @@ def test_resources_come_in_the_order_of_their_needs() -> None:
     text = "Resources:\n  A: {Type: T, Properties: {x: !Ref B}}\n  B: {Type: T, DependsOn: C}\n  C: {Type: T}"
     template = parse(text)
 
-    assert order(template, Scope(template=template, values={})) == ["C", "B", "A"]
+    assert order(template, TemplateScope(template=template, values={})) == ["C", "B", "A"]
     circle = parse(text.replace("C: {Type: T}", "C: {Type: T, DependsOn: [A]}"))
     with pytest.raises(AwsError, match="Circular dependency"):
-        order(circle, Scope(template=circle, values={}))
+        order(circle, TemplateScope(template=circle, values={}))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from karpenter_local.aws.location import zones_of
+from karpenter_local.aws.account import zones_of
 from tests.unit.local.aws.bare import code_of, shared_site
 
 EKS = "/aws/service/eks/optimized-ami"

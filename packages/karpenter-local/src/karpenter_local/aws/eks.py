@@ -89,7 +89,7 @@ class AccessEntry(msgspec.Struct, kw_only=True):
     """What is associated, by the ARN of the access policy."""
 
 
-class EksCluster(msgspec.Struct):
+class EksClusterState(msgspec.Struct):
     """What is known of one cluster beside moto."""
 
     entries: dict[str, AccessEntry] = {}
@@ -98,7 +98,7 @@ class EksCluster(msgspec.Struct):
     """Pod identity associations by their ids."""
 
 
-def cluster_of(account: Account, name: str) -> EksCluster:
+def cluster_of(account: Account, name: str) -> EksClusterState:
     """
     Return what is known of a cluster.
 
@@ -107,8 +107,8 @@ def cluster_of(account: Account, name: str) -> EksCluster:
     """
     if name not in eks_backends[account.number][account.region].clusters:
         raise AwsError("ResourceNotFoundException", f"No cluster found for name: {name}.")
-    held: dict[str, EksCluster] = account.services.setdefault("eks", {})
-    return held.setdefault(name, EksCluster())
+    held: dict[str, EksClusterState] = account.services.setdefault("eks", {})
+    return held.setdefault(name, EksClusterState())
 
 
 def may_join(account: Account, cluster: str, role: str) -> bool:

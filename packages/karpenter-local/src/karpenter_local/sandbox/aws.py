@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import structlog
 import yaml
@@ -29,7 +29,7 @@ from karpenter_local.aws.site import Site
 from karpenter_local.sandbox.options import NODE_CLASS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from random import Random
 
     from karpenter.base.clock import Clock
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from karpenter_local.sandbox.cluster import RunningCluster
     from karpenter_local.sandbox.operators import OperatorSeams
     from karpenter_local.sandbox.options import AwsOptions
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -86,10 +89,7 @@ class AwsSandboxCloud:
         """Build an account, let instances boot there, and create a node class."""
         reach = await self._reach(cluster)
         server = self._server()
-        if self.options.in_process or self.options.server is not None:
-            self.site = self._make_site(server, reach)
-        else:
-            self.site = await asyncio.to_thread(self._make_site, server, reach)
+        self.site = await self._blocking(self._make_site, server, reach)
         self._stack.callback(self.site.close)
         self.site.serve(reach)
         if isinstance(server, EmbeddedAws) and self.options.server is None:
@@ -141,6 +141,12 @@ class AwsSandboxCloud:
             return self._stack.enter_context(AwsInProcess(seed=str(self._seed)))
         return self._stack.enter_context(EmbeddedAws())
 
+    async def _blocking(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do what takes long: in a thread, unless it has to be done while time stands still."""
+        if self.options.in_process or self.options.server is not None:
+            return work(*args, **kwargs)
+        return await asyncio.to_thread(work, *args, **kwargs)
+
     def _make_site(self, server: EmbeddedAws | AwsInProcess, reach: Reach) -> Site:
         return Site(
             server,
@@ -154,14 +160,16 @@ class AwsSandboxCloud:
 
     async def _reach(self, cluster: RunningCluster) -> Reach:
         """Return how machines reach the cluster; one without a port has an address that leads nowhere."""
-        if not cluster.kubeconfig:
-            authority = base64.b64encode(self.name.encode()).decode()
-            return Reach(cluster=self.name, endpoint=f"https://{self.name}.example", authority=authority)
-        config = yaml.safe_load(cluster.kubeconfig)
+        endpoint = f"https://{self.name}.example"
+        authority = base64.b64encode(self.name.encode()).decode()
+        if cluster.kubeconfig:
+            config = yaml.safe_load(cluster.kubeconfig)
+            endpoint = cluster.url
+            authority = str(config["clusters"][0]["cluster"]["certificate-authority-data"])
         return Reach(
             cluster=self.name,
-            endpoint=cluster.url,
-            authority=str(config["clusters"][0]["cluster"]["certificate-authority-data"]),
+            endpoint=endpoint,
+            authority=authority,
             version=await cluster.client.server_version(),
         )
 
@@ -172,7 +180,7 @@ class AwsSandboxCloud:
             return
         pace, self.machine_room.pace = self.machine_room.pace, _AT_ONCE
         for group in groups:
-            await asyncio.to_thread(self.site.estate.add_node_group, group)
+            await self._blocking(self.site.estate.add_node_group, group)
         await self.machine_room.joined(sum(group.count for group in groups))
         self.machine_room.pace = pace
 

@@ -24,7 +24,7 @@ from karpenter.kube.errors import KubeError, NotConfigured
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
 
-    from karpenter.install.account import AwsApi
+    from karpenter.install.account import AccountApi
     from karpenter.install.kubernetes import ClusterApi
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,7 +70,7 @@ def in_our_words() -> Iterator[None]:
         raise CommandError(str(error)) from error
 
 
-def connect_aws(region: str, profile: str) -> tuple[AwsApi, str]:
+def connect_aws(region: str, profile: str) -> tuple[AccountApi, str]:
     """
     Return calls to AWS, and the region that they go to.
 

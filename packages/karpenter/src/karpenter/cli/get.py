@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from karpenter.cli.output import Output
-    from karpenter.inspect.reading import Listing
-    from karpenter.install.account import AwsApi
+    from karpenter.inspect.reading import AwsListing
+    from karpenter.install.account import AccountApi
 
 ALIASES: Final = {
     "ec2-instance": ("ec2-instances", "ec2", "instances", "instance"),
@@ -88,7 +88,7 @@ def ec2_instance(  # noqa: PLR0917  one parameter per option
     if hide_terminated and instance_id:
         raise CommandError('"hide-terminated" flag cannot be used with ID argument')
 
-    def read(aws: AwsApi) -> Listing:
+    def read(aws: AccountApi) -> AwsListing:
         vpc = _cluster(aws, cluster).get("resourcesVpcConfig", {}).get("vpcId", "") if cluster else ""
         return read_instances(
             aws, now=_now(), name=instance_id, vpc=vpc, living=hide_terminated, wide=output.form == "wide"
@@ -116,7 +116,7 @@ def iam_role(  # noqa: PLR0917  one parameter per option
     if search and name:
         raise CommandError('"search" flag cannot be used with NAME argument')
 
-    def read(aws: AwsApi) -> Listing:
+    def read(aws: AccountApi) -> AwsListing:
         issuer = (
             _cluster(aws, cluster).get("identity", {}).get("oidc", {}).get("issuer", "-") if cluster else ""
         )
@@ -143,7 +143,7 @@ def iam_policy(  # noqa: PLR0917  one parameter per option
     if search and policy_arn:
         raise CommandError('"search" flag cannot be used with NAME argument')
 
-    def read(aws: AwsApi) -> Listing:
+    def read(aws: AccountApi) -> AwsListing:
         if role:
             return read_role_policies(aws, role)
         return read_policies(aws, now=_now(), arn=policy_arn, search=search)
@@ -191,17 +191,17 @@ def application(  # noqa: PLR0917  one parameter per option
     """List what is installed in a cluster as releases of Helm. Also: apps, app."""
     from karpenter.inspect.reading import release_listing  # noqa: PLC0415  loads the SDK
 
-    async def read(endpoint: str) -> Listing:
+    async def read(endpoint: str) -> AwsListing:
         async with cluster_api(kubeconfig=kubeconfig, context=context, endpoint=endpoint) as found:
             return release_listing(await found.releases(), wide=output.form == "wide")
 
-    def ask(aws: AwsApi) -> Listing:
+    def ask(aws: AccountApi) -> AwsListing:
         return run_quietly(read(str(_cluster(aws, cluster).get("endpoint", ""))))
 
     _show(ask, region, profile, output)
 
 
-def _show(read: Callable[[AwsApi], Listing], region: str, profile: str, output: Output) -> None:
+def _show(read: Callable[[AccountApi], AwsListing], region: str, profile: str, output: Output) -> None:
     """Read, and print in the form that was asked for."""
     with in_our_words():
         aws, _ = connect_aws(region, profile)
@@ -222,14 +222,14 @@ def _show(read: Callable[[AwsApi], Listing], region: str, profile: str, output: 
                 click.echo(_table(found))
 
 
-def _table(found: Listing) -> str:
+def _table(found: AwsListing) -> str:
     if not found.rows:
         return found.empty or NOTHING
     lines = bordered(found.heading, found.rows, rules=found.rules)
     return f"{lines}\n{found.footer}" if found.footer else lines
 
 
-def _cluster(aws: AwsApi, name: str) -> dict[str, Any]:
+def _cluster(aws: AccountApi, name: str) -> dict[str, Any]:
     told = aws.find("eks", "DescribeCluster", name=name)
     if told is None:
         raise NotThere(f'cluster "{name}" not found')

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from karpenter.cli.output import Output
-    from karpenter.install.account import AwsApi
+    from karpenter.install.account import AccountApi
     from karpenter.install.plan import InstallationPlan
 
 _EXAMPLES = (
@@ -206,7 +206,7 @@ def install(
         sys.exit(run_quietly(work))
 
 
-def plan_for(aws: AwsApi, region: str, options: dict[str, Any]) -> InstallationPlan:
+def plan_for(aws: AccountApi, region: str, options: dict[str, Any]) -> InstallationPlan:
     """
     Return the plan that the options of the command line ask for.
 
@@ -270,7 +270,7 @@ def _printed(plan: InstallationPlan, form: str) -> str:
 
 
 async def _look(
-    plan: InstallationPlan, aws: AwsApi, where: dict[str, Any], output: Output, *, check: bool
+    plan: InstallationPlan, aws: AccountApi, where: dict[str, Any], output: Output, *, check: bool
 ) -> int:
     """Print what there is and what would be done; return the exit code."""
     from karpenter.install.apply import survey  # noqa: PLC0415  loads much
@@ -301,7 +301,7 @@ async def _look(
 
 
 async def _install(
-    plan: InstallationPlan, aws: AwsApi, where: dict[str, Any], output: Output, *, yes: bool, wait: float
+    plan: InstallationPlan, aws: AccountApi, where: dict[str, Any], output: Output, *, yes: bool, wait: float
 ) -> int:
     from karpenter.install.apply import Installer, survey  # noqa: PLC0415  loads much
     from karpenter.install.text import EksdemoLog, InstallationLog, dry_run_text  # noqa: PLC0415  likewise

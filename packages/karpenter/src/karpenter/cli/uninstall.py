@@ -22,7 +22,7 @@ from karpenter.cli.output import output_option_with, render
 
 if TYPE_CHECKING:
     from karpenter.cli.output import Output
-    from karpenter.install.account import AwsApi
+    from karpenter.install.account import AccountApi
     from karpenter.install.kubernetes import ClusterApi
     from karpenter.install.plan import InstallationPlan
     from karpenter.install.uninstall import Uninstaller
@@ -96,7 +96,7 @@ def uninstall(  # noqa: PLR0917  one parameter per option
 
 
 async def _run(
-    aws: AwsApi,
+    aws: AccountApi,
     region: str,
     asked: tuple[str, str, str | None],
     where: dict[str, Any],
@@ -124,7 +124,7 @@ async def _run(
 
 
 async def _take_away(
-    aws: AwsApi,
+    aws: AccountApi,
     region: str,
     asked: tuple[str, str, str | None],
     cluster: ClusterApi | None,
@@ -148,7 +148,7 @@ async def _take_away(
 
 
 async def _plan(
-    aws: AwsApi, region: str, asked: tuple[str, str, str | None], cluster: ClusterApi | None
+    aws: AccountApi, region: str, asked: tuple[str, str, str | None], cluster: ClusterApi | None
 ) -> InstallationPlan:
     """Return the plan of what was installed, as far as the release in the cluster tells."""
     from karpenter.install.account import read_facts  # noqa: PLC0415  loads the SDK
@@ -164,7 +164,7 @@ async def _plan(
     return make_plan(options, facts)
 
 
-def _endpoint(aws: AwsApi, cluster: str) -> str:
+def _endpoint(aws: AccountApi, cluster: str) -> str:
     found = aws.find("eks", "DescribeCluster", name=cluster)
     return str(found["cluster"].get("endpoint") or "") if found else ""
 

@@ -21,7 +21,7 @@ from karpenter.install.table import age, cut
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karpenter.install.account import AwsApi
+    from karpenter.install.account import AccountApi
 
 LIVING: Final = ("pending", "running", "shutting-down", "stopping", "stopped")
 """States of an instance that has not ended for good."""
@@ -34,7 +34,7 @@ class NotThereError(LookupError):
     """What was asked for by name is not there."""
 
 
-class Listing(msgspec.Struct, frozen=True, kw_only=True):
+class AwsListing(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, and how it is shown."""
 
     data: Any
@@ -46,8 +46,8 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_instances(
-    aws: AwsApi, *, now: datetime, name: str = "", vpc: str = "", living: bool = False, wide: bool = False
-) -> Listing:
+    aws: AccountApi, *, now: datetime, name: str = "", vpc: str = "", living: bool = False, wide: bool = False
+) -> AwsListing:
     """
     Return instances: one, those of a VPC, or all; `living` leaves out those that have ended.
 
@@ -63,7 +63,7 @@ def read_instances(
     heading = ("Age", "State", "Id", "Name", "Type", "Zone")
     rows = [_instance_row(each, now, wide=wide) for each in instances]
     spot = any(each.get("InstanceLifecycle") == "spot" for each in instances)
-    return Listing(
+    return AwsListing(
         data=found,
         heading=(*heading, "NodePool", "Private IP", "Image") if wide else heading,
         rows=tuple(rows),
@@ -89,14 +89,14 @@ def _instance_row(each: dict[str, Any], now: datetime, *, wide: bool) -> tuple[s
 
 
 def read_roles(
-    aws: AwsApi,
+    aws: AccountApi,
     *,
     now: datetime,
     name: str = "",
     search: str = "",
     issuer: str = "",
     last_used: bool = False,
-) -> Listing:
+) -> AwsListing:
     """
     Return roles: one, those whose name contains a text, or those that trust an issuer of tokens.
 
@@ -122,10 +122,10 @@ def read_roles(
         heading = (*heading, "Last Used")  # type: ignore[assignment]
         used = [(each.get("RoleLastUsed") or {}).get("LastUsedDate") for each in found]
         rows = [(*row, _age(when, now) if when else "-") for row, when in zip(rows, used, strict=True)]  # type: ignore[misc]
-    return Listing(data=filled, heading=heading, rows=tuple(rows))
+    return AwsListing(data=filled, heading=heading, rows=tuple(rows))
 
 
-def _roles(aws: AwsApi, name: str, search: str) -> list[dict[str, Any]]:
+def _roles(aws: AccountApi, name: str, search: str) -> list[dict[str, Any]]:
     if name:
         told = aws.find("iam", "GetRole", RoleName=name)
         if told is None:
@@ -136,7 +136,7 @@ def _roles(aws: AwsApi, name: str, search: str) -> list[dict[str, Any]]:
     return [each for each in listed if search.lower() in each["RoleName"].lower()]
 
 
-def read_policies(aws: AwsApi, *, now: datetime, arn: str = "", search: str = "") -> Listing:
+def read_policies(aws: AccountApi, *, now: datetime, arn: str = "", search: str = "") -> AwsListing:
     """
     Return policies: one, those of the account, or of AWS too whose name contains a text.
 
@@ -157,14 +157,14 @@ def read_policies(aws: AwsApi, *, now: datetime, arn: str = "", search: str = ""
         ]
     if search and not found:
         raise NotThereError(f'no iam-policy found searching for "{search}"')
-    return Listing(
+    return AwsListing(
         data=[_filled(aws, "iam", "GetPolicy", "Policy", each) for each in found],
         heading=("Age", "Name"),
         rows=tuple((_age(each.get("CreateDate"), now), each["PolicyName"]) for each in found),
     )
 
 
-def read_role_policies(aws: AwsApi, role: str) -> Listing:
+def read_role_policies(aws: AccountApi, role: str) -> AwsListing:
     """
     Return what a role may do: the policies in it, and those attached to it.
 
@@ -194,7 +194,7 @@ def read_role_policies(aws: AwsApi, role: str) -> Listing:
         policy = each["Policy"]
         sort = "AWS Mgd" if policy["Arn"].split(":")[4] == "aws" else "Cust Mgd"
         rows.append((policy["PolicyName"], sort, policy.get("Description") or ""))
-    return Listing(
+    return AwsListing(
         data={"InlinePolicies": inline, "ManagedPolicies": attached},
         heading=("Name", "Type", "Description"),
         rows=tuple(rows),
@@ -202,7 +202,7 @@ def read_role_policies(aws: AwsApi, role: str) -> Listing:
     )
 
 
-def read_queues(aws: AwsApi, *, now: datetime, name: str = "", wide: bool = False) -> Listing:
+def read_queues(aws: AccountApi, *, now: datetime, name: str = "", wide: bool = False) -> AwsListing:
     """
     Return queues: one, or all.
 
@@ -228,7 +228,7 @@ def read_queues(aws: AwsApi, *, now: datetime, name: str = "", wide: bool = Fals
     heading = ("Age", "Name", "Type", "Messages", "In Flight")
     rows = [_queue_row(each, now, wide=wide) for each in found]
     more = ("Retention", "Encrypted")
-    return Listing(data=found, heading=(*heading, *more) if wide else heading, rows=tuple(rows))
+    return AwsListing(data=found, heading=(*heading, *more) if wide else heading, rows=tuple(rows))
 
 
 def _queue_row(queue: dict[str, Any], now: datetime, *, wide: bool) -> tuple[str, ...]:
@@ -244,7 +244,7 @@ def _queue_row(queue: dict[str, Any], now: datetime, *, wide: bool) -> tuple[str
     return (*row, told["MessageRetentionPeriod"], told.get("SqsManagedSseEnabled", "")) if wide else row
 
 
-def read_rules(aws: AwsApi, *, prefix: str = "", wide: bool = False) -> Listing:
+def read_rules(aws: AccountApi, *, prefix: str = "", wide: bool = False) -> AwsListing:
     """Return the rules of the default event bus whose names begin with a text."""
     asked = {"NamePrefix": prefix} if prefix else {}
     found = [
@@ -263,10 +263,10 @@ def read_rules(aws: AwsApi, *, prefix: str = "", wide: bool = False) -> Listing:
             row = (*row, ", ".join(pattern.get("detail-type") or pattern.get("source") or ()))  # type: ignore[assignment]
         rows.append(row)
     heading = ("Status", "Name", "Type")
-    return Listing(data=found, heading=(*heading, "Events") if wide else heading, rows=tuple(rows))
+    return AwsListing(data=found, heading=(*heading, "Events") if wide else heading, rows=tuple(rows))
 
 
-def release_listing(records: Iterable[Any], *, wide: bool = False) -> Listing:
+def release_listing(records: Iterable[Any], *, wide: bool = False) -> AwsListing:
     """Return the releases of Helm."""
     found = list(records)
     rows = []
@@ -288,7 +288,7 @@ def release_listing(records: Iterable[Any], *, wide: bool = False) -> Listing:
         }
         for each in found
     ]
-    return Listing(
+    return AwsListing(
         data=data,
         heading=(*heading, "Revision", "Updated") if wide else heading,
         rows=tuple(rows),
@@ -309,7 +309,7 @@ def plain_data(data: Any, *, squeezed: bool = False) -> Any:
     return data
 
 
-def _reservations(aws: AwsApi, name: str, **asked: Any) -> list[dict[str, Any]]:
+def _reservations(aws: AccountApi, name: str, **asked: Any) -> list[dict[str, Any]]:
     found = aws.every("ec2", "DescribeInstances", "Reservations", **asked)
     try:
         return [_filled(aws, "ec2", "DescribeInstances", "Reservations", each) for each in found]
@@ -319,7 +319,7 @@ def _reservations(aws: AwsApi, name: str, **asked: Any) -> list[dict[str, Any]]:
         raise
 
 
-def _filled(aws: AwsApi, service: str, operation: str, field: str, data: dict[str, Any]) -> dict[str, Any]:
+def _filled(aws: AccountApi, service: str, operation: str, field: str, data: dict[str, Any]) -> dict[str, Any]:
     """Return an item of an answer with every field that its shape has; those that are absent are null."""
     shape = aws.output_shape(service, operation).members[field]
     if shape.type_name == "list":

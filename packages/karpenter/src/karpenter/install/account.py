@@ -3,7 +3,7 @@ Asking AWS for an installer: one call at a time, errors in our words, and what i
 
 Errors are those of :mod:`karpenter.cloud.aws.errors`: ``NotAllowed`` names the action that is missing,
 ``ResourceNotFound`` says that something does not exist. Everything in this module only reads, but for
-:meth:`AwsApi.call`, which does what it is told.
+:meth:`AccountApi.call`, which does what it is told.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     partition: str
 
 
-class AwsApi:
+class AccountApi:
     """Calls operations of AWS by the names that policies give them."""
 
     def __init__(self, client: Callable[[str], Any]) -> None:
@@ -108,7 +108,7 @@ class AwsApi:
         return self._clients[service]
 
 
-def open_api(*, region: str = "", profile: str = "") -> tuple[AwsApi, str]:
+def open_api(*, region: str = "", profile: str = "") -> tuple[AccountApi, str]:
     """
     Return calls to AWS with the credentials that the SDK finds, and the region.
 
@@ -128,11 +128,11 @@ def open_api(*, region: str = "", profile: str = "") -> tuple[AwsApi, str]:
         user_agent_extra=f"karpenter-install/{__version__}",
     )
     make: Any = session.client
-    return AwsApi(lambda service: make(service, config=config)), session.region_name
+    return AccountApi(lambda service: make(service, config=config)), session.region_name
 
 
 def read_facts(
-    aws: AwsApi,
+    aws: AccountApi,
     options: InstallationOptions,
     *,
     region: str,
@@ -191,7 +191,7 @@ def read_facts(
     )
 
 
-def _subnets(aws: AwsApi, cluster: str, of_cluster: Iterable[str]) -> tuple[str, ...]:
+def _subnets(aws: AccountApi, cluster: str, of_cluster: Iterable[str]) -> tuple[str, ...]:
     """Return the subnets for nodes: those that are tagged, or else the private ones of the cluster."""
     tagged = [{"Name": f"tag:{DISCOVERY}", "Values": [cluster]}]
     found = [each["SubnetId"] for each in aws.every("ec2", "DescribeSubnets", "Subnets", Filters=tagged)]
@@ -205,7 +205,7 @@ def _subnets(aws: AwsApi, cluster: str, of_cluster: Iterable[str]) -> tuple[str,
     return tuple(sorted(each["SubnetId"] for each in private or listed))
 
 
-def _security_groups(aws: AwsApi, cluster: str, network: dict[str, Any]) -> tuple[str, ...]:
+def _security_groups(aws: AccountApi, cluster: str, network: dict[str, Any]) -> tuple[str, ...]:
     """Return the groups for nodes: those that are tagged, or else the one that EKS made for the cluster."""
     for key in (DISCOVERY, CLUSTER_GROUP):
         if key == CLUSTER_GROUP and network.get("clusterSecurityGroupId"):
@@ -217,7 +217,7 @@ def _security_groups(aws: AwsApi, cluster: str, network: dict[str, Any]) -> tupl
     return ()
 
 
-def _images(aws: AwsApi, options: InstallationOptions, kubernetes: str) -> tuple[str, ...]:
+def _images(aws: AccountApi, options: InstallationOptions, kubernetes: str) -> tuple[str, ...]:
     """
     Return the images of the family that was asked for, x86_64 first.
 

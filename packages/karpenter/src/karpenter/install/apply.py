@@ -20,7 +20,7 @@ from karpenter.install.cloudformation import IN_STACKS, stack_template
 from karpenter.install.observe import (
     ENCRYPTED,
     RETENTION,
-    Observation,
+    ResourceState,
     compact,
     find_association,
     observe,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from karpenter.base.clock import Clock
-    from karpenter.install.account import AwsApi
+    from karpenter.install.account import AccountApi
     from karpenter.install.kubernetes import ClusterApi
     from karpenter.install.plan import InstallationPlan
     from karpenter.install.resources import AwsResource
@@ -94,7 +94,7 @@ class ResourceDone(msgspec.Struct, frozen=True, kw_only=True):
 
     step: InstallationStep
     resource: InstallationResource
-    before: Observation
+    before: ResourceState
     outcome: Outcome
 
 
@@ -129,7 +129,7 @@ class Installer:
     def __init__(
         self,
         plan: InstallationPlan,
-        aws: AwsApi,
+        aws: AccountApi,
         cluster: ClusterApi,
         *,
         clock: Clock,
@@ -262,23 +262,23 @@ class Installer:
         return StepFailed(step, str(error), hint=again)
 
 
-async def look(aws: AwsApi, cluster: ClusterApi | None, resource: InstallationResource) -> Observation:
+async def look(aws: AccountApi, cluster: ClusterApi | None, resource: InstallationResource) -> ResourceState:
     """Return what there is of a resource; without a cluster, nothing of what is in it."""
     if isinstance(resource, IN_CLUSTER):
         if cluster is None:
-            return Observation(present=False, notes=("the cluster was not asked",))
+            return ResourceState(present=False, notes=("the cluster was not asked",))
         return await cluster.observe(resource)
     return observe(aws, resource)
 
 
 async def survey(
-    plan: InstallationPlan, aws: AwsApi, cluster: ClusterApi | None
-) -> list[tuple[InstallationStep, InstallationResource, Observation]]:
+    plan: InstallationPlan, aws: AccountApi, cluster: ClusterApi | None
+) -> list[tuple[InstallationStep, InstallationResource, ResourceState]]:
     """Return what there is of every resource; only reads."""
     return [(step, each, await look(aws, cluster, each)) for step in plan.steps for each in step.resources]
 
 
-def stack_status(aws: AwsApi, name: str) -> str:
+def stack_status(aws: AccountApi, name: str) -> str:
     """Return the status of a stack; empty if there is none."""
     try:
         found = aws.call("cloudformation", "DescribeStacks", StackName=name)["Stacks"]
@@ -293,7 +293,7 @@ def stack_status(aws: AwsApi, name: str) -> str:
     return "" if status == "DELETE_COMPLETE" else status
 
 
-def stack_reason(aws: AwsApi, name: str) -> str:
+def stack_reason(aws: AccountApi, name: str) -> str:
     """Return why a stack failed, as its first failed event tells."""
     events = list(aws.every("cloudformation", "DescribeStackEvents", "StackEvents", StackName=name))
     failed = [each for each in events if str(each.get("ResourceStatus", "")).endswith("_FAILED")]
@@ -303,7 +303,7 @@ def stack_reason(aws: AwsApi, name: str) -> str:
     return f"{first.get('LogicalResourceId')}: {first.get('ResourceStatusReason', 'no reason given')}"
 
 
-def make(aws: AwsApi, resource: AwsResource, before: Observation, *, owner: str) -> None:  # noqa: C901  one case each
+def make(aws: AccountApi, resource: AwsResource, before: ResourceState, *, owner: str) -> None:  # noqa: C901  one case each
     """Write what is missing of a resource, or differs."""
     tags = [{"Key": MARKER, "Value": owner}]
     match resource:
@@ -341,7 +341,7 @@ def make(aws: AwsApi, resource: AwsResource, before: Observation, *, owner: str)
 
 
 def _provider(
-    aws: AwsApi, resource: OpenIDConnectProvider, before: Observation, tags: list[dict[str, str]]
+    aws: AccountApi, resource: OpenIDConnectProvider, before: ResourceState, tags: list[dict[str, str]]
 ) -> None:
     if before.present:
         aws.call(
@@ -356,7 +356,7 @@ def _provider(
     )
 
 
-def _policy(aws: AwsApi, resource: IamPolicy, before: Observation, tags: list[dict[str, str]]) -> None:
+def _policy(aws: AccountApi, resource: IamPolicy, before: ResourceState, tags: list[dict[str, str]]) -> None:
     document = json.dumps(resource.document, separators=(",", ":"))
     if not before.present:
         aws.call("iam", "CreatePolicy", PolicyName=resource.name, PolicyDocument=document, Tags=tags)
@@ -379,7 +379,7 @@ def _policy(aws: AwsApi, resource: IamPolicy, before: Observation, tags: list[di
         ) from error
 
 
-def _role(aws: AwsApi, resource: IamRole, before: Observation, tags: list[dict[str, str]]) -> None:
+def _role(aws: AccountApi, resource: IamRole, before: ResourceState, tags: list[dict[str, str]]) -> None:
     trust = json.dumps(resource.trust, separators=(",", ":"))
     if not before.present:
         aws.call("iam", "CreateRole", RoleName=resource.name, AssumeRolePolicyDocument=trust, Tags=tags)
@@ -401,7 +401,7 @@ def _role(aws: AwsApi, resource: IamRole, before: Observation, tags: list[dict[s
 
 
 def _profile(
-    aws: AwsApi, resource: IamInstanceProfile, before: Observation, tags: list[dict[str, str]]
+    aws: AccountApi, resource: IamInstanceProfile, before: ResourceState, tags: list[dict[str, str]]
 ) -> None:
     if not before.present:
         aws.call("iam", "CreateInstanceProfile", InstanceProfileName=resource.name, Tags=tags)
@@ -414,7 +414,7 @@ def _profile(
     aws.call("iam", "AddRoleToInstanceProfile", InstanceProfileName=resource.name, RoleName=resource.role)
 
 
-def _queue(aws: AwsApi, resource: SqsQueue, before: Observation, tags: dict[str, str]) -> None:
+def _queue(aws: AccountApi, resource: SqsQueue, before: ResourceState, tags: dict[str, str]) -> None:
     attributes = {
         RETENTION: str(resource.retention),
         ENCRYPTED: "true",
@@ -427,7 +427,7 @@ def _queue(aws: AwsApi, resource: SqsQueue, before: Observation, tags: dict[str,
     aws.call("sqs", "SetQueueAttributes", QueueUrl=url, Attributes=attributes)
 
 
-def _rule(aws: AwsApi, resource: EventBridgeRule, before: Observation, tags: list[dict[str, str]]) -> None:
+def _rule(aws: AccountApi, resource: EventBridgeRule, before: ResourceState, tags: list[dict[str, str]]) -> None:
     asked: dict[str, Any] = {
         "Name": resource.name,
         "EventPattern": compact(resource.pattern),
@@ -442,7 +442,7 @@ def _rule(aws: AwsApi, resource: EventBridgeRule, before: Observation, tags: lis
         raise InstallationError(f"event rule {resource.name}: {answer['FailedEntries'][0]['ErrorMessage']}")
 
 
-def _entry(aws: AwsApi, resource: EksAccessEntry, before: Observation, tags: dict[str, str]) -> None:
+def _entry(aws: AccountApi, resource: EksAccessEntry, before: ResourceState, tags: dict[str, str]) -> None:
     if before.present:
         # The type of an entry cannot be changed, and install deletes nothing.
         delete = f"aws eks delete-access-entry --cluster-name {resource.cluster}"
@@ -462,7 +462,7 @@ def _entry(aws: AwsApi, resource: EksAccessEntry, before: Observation, tags: dic
 
 
 def _association(
-    aws: AwsApi, resource: EksPodIdentityAssociation, before: Observation, tags: dict[str, str]
+    aws: AccountApi, resource: EksPodIdentityAssociation, before: ResourceState, tags: dict[str, str]
 ) -> None:
     if before.present:
         found = find_association(aws, resource) or {}

@@ -19,7 +19,7 @@ import yaml
 
 from karpenter.chart.chart import files as chart_files
 from karpenter.chart.tree import CHART, LEASE
-from karpenter.install.observe import ABSENT, Observation
+from karpenter.install.observe import ABSENT, ResourceState
 from karpenter.install.options import InstallationError
 from karpenter.install.plan import set_values
 from karpenter.install.release import (
@@ -157,7 +157,7 @@ class ClusterApi:
         self.helm = helm
         self._clock = clock
 
-    async def observe(self, resource: ClusterResource) -> Observation:
+    async def observe(self, resource: ClusterResource) -> ResourceState:
         """Return what there is of a resource."""
         match resource:
             case AwsAuthMapping():
@@ -311,7 +311,7 @@ class ClusterApi:
         said = f": {'; '.join(sorted(reasons))}" if reasons else ""
         return f"{ready} of {wanted} replicas are ready{said}"
 
-    async def _release(self, release: HelmRelease) -> Observation:
+    async def _release(self, release: HelmRelease) -> ResourceState:
         differences: list[str] = []
         found = 0
         for body in release.objects:
@@ -331,7 +331,7 @@ class ClusterApi:
         elif record.chart_version != release.chart_version:
             differences.append(f"chart {record.chart_version} becomes {release.chart_version}")
         elsewhere = [f"also in namespace {each.namespace}" for each in records if each is not record]
-        return Observation(differences=tuple(differences), ours=True, notes=tuple(elsewhere))
+        return ResourceState(differences=tuple(differences), ours=True, notes=tuple(elsewhere))
 
     async def _install(self, release: HelmRelease) -> None:
         bodies = _bodies(release)
@@ -370,13 +370,13 @@ class ClusterApi:
             if secret.get("type") == SECRET_TYPE and secret["metadata"]["namespace"] == release.namespace:
                 await self.delete(secret)
 
-    async def _mapping(self, wanted: AwsAuthMapping) -> Observation:
+    async def _mapping(self, wanted: AwsAuthMapping) -> ResourceState:
         roles = _map_roles(await self._aws_auth())
         mine = next((each for each in roles if each.get("rolearn") == wanted.role), None)
         if mine is None:
             return ABSENT
         same = mine.get("username") == wanted.username and set(wanted.groups) <= set(mine.get("groups") or ())
-        return Observation(differences=() if same else ("its user or its groups differ",), ours=True)
+        return ResourceState(differences=() if same else ("its user or its groups differ",), ours=True)
 
     async def _map(self, wanted: AwsAuthMapping) -> None:
         live = await self._aws_auth()
@@ -414,13 +414,13 @@ class ClusterApi:
         await self.client.patch(CONFIG_MAPS, "aws-auth", change, namespace="kube-system")
 
 
-def compared(live: Json, planned: Json) -> Observation:
+def compared(live: Json, planned: Json) -> ResourceState:
     """Return in which fields an object is not as planned."""
     found = list(_different(planned, live, ""))
     if len(found) > _MOST_DIFFERENCES:
         rest = len(found) - _MOST_DIFFERENCES
         found = [*found[:_MOST_DIFFERENCES], f"and {rest} more"]
-    return Observation(differences=tuple(found), ours=True)
+    return ResourceState(differences=tuple(found), ours=True)
 
 
 def _different(planned: Any, live: Any, path: str) -> Iterator[str]:

@@ -31,14 +31,14 @@ from karpenter.install.resources import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from karpenter.install.account import AwsApi
+    from karpenter.install.account import AccountApi
     from karpenter.install.resources import AwsResource, Json
 
 RETENTION: Final = "MessageRetentionPeriod"
 ENCRYPTED: Final = "SqsManagedSseEnabled"
 
 
-class Observation(msgspec.Struct, frozen=True, kw_only=True):
+class ResourceState(msgspec.Struct, frozen=True, kw_only=True):
     """What is there of one resource."""
 
     present: bool = True
@@ -59,10 +59,10 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
         return "differs" if self.differences else "exists"
 
 
-ABSENT: Final = Observation(present=False)
+ABSENT: Final = ResourceState(present=False)
 
 
-def observe(aws: AwsApi, resource: AwsResource) -> Observation:  # noqa: C901, PLR0911  one case each
+def observe(aws: AccountApi, resource: AwsResource) -> ResourceState:  # noqa: C901, PLR0911  one case each
     """
     Return what there is of a resource.
 
@@ -71,7 +71,7 @@ def observe(aws: AwsApi, resource: AwsResource) -> Observation:  # noqa: C901, P
     """
     match resource:
         case ServiceLinkedRole():
-            return Observation() if aws.find("iam", "GetRole", RoleName=resource.name) else ABSENT
+            return ResourceState() if aws.find("iam", "GetRole", RoleName=resource.name) else ABSENT
         case OpenIDConnectProvider():
             return _provider(aws, resource)
         case IamPolicy():
@@ -90,7 +90,7 @@ def observe(aws: AwsApi, resource: AwsResource) -> Observation:  # noqa: C901, P
             return _entry(aws, resource)
         case EksAddon():
             found = aws.find("eks", "DescribeAddon", clusterName=resource.cluster, addonName=resource.name)
-            return Observation(ours=MARKER in (found["addon"].get("tags") or {})) if found else ABSENT
+            return ResourceState(ours=MARKER in (found["addon"].get("tags") or {})) if found else ABSENT
         case EksPodIdentityAssociation():
             return _association(aws, resource)
         case _:
@@ -107,13 +107,13 @@ def compact(document: Json) -> str:
     return json.dumps(document, separators=(",", ":"), sort_keys=True)
 
 
-def queue_url(aws: AwsApi, name: str) -> str:
+def queue_url(aws: AccountApi, name: str) -> str:
     """Return where a queue is; empty if there is none."""
     found = aws.find("sqs", "GetQueueUrl", QueueName=name)
     return str(found["QueueUrl"]) if found else ""
 
 
-def untagged(aws: AwsApi, tags: Ec2Tags) -> tuple[str, ...]:
+def untagged(aws: AccountApi, tags: Ec2Tags) -> tuple[str, ...]:
     """Return the resources that lack the tag."""
     filters = [
         {"Name": "resource-id", "Values": list(tags.resources)},
@@ -124,7 +124,7 @@ def untagged(aws: AwsApi, tags: Ec2Tags) -> tuple[str, ...]:
     return tuple(each for each in tags.resources if each not in have)
 
 
-def find_association(aws: AwsApi, resource: EksPodIdentityAssociation) -> dict[str, Any] | None:
+def find_association(aws: AccountApi, resource: EksPodIdentityAssociation) -> dict[str, Any] | None:
     """Return the pod identity association of a service account; None also where the cluster is gone."""
     asked = {
         "clusterName": resource.cluster,
@@ -147,16 +147,16 @@ def find_association(aws: AwsApi, resource: EksPodIdentityAssociation) -> dict[s
     return None
 
 
-def _provider(aws: AwsApi, resource: OpenIDConnectProvider) -> Observation:
+def _provider(aws: AccountApi, resource: OpenIDConnectProvider) -> ResourceState:
     found = aws.find("iam", "GetOpenIDConnectProvider", OpenIDConnectProviderArn=resource.arn)
     if found is None:
         return ABSENT
     known = found.get("ClientIDList", ())
     differences = () if resource.audience in known else (f"audience {resource.audience} is missing",)
-    return Observation(differences=differences, ours=MARKER in pairs(found.get("Tags", ())))
+    return ResourceState(differences=differences, ours=MARKER in pairs(found.get("Tags", ())))
 
 
-def _policy(aws: AwsApi, resource: IamPolicy) -> Observation:
+def _policy(aws: AccountApi, resource: IamPolicy) -> ResourceState:
     found = aws.find("iam", "GetPolicy", PolicyArn=resource.arn)
     if found is None:
         return ABSENT
@@ -166,13 +166,13 @@ def _policy(aws: AwsApi, resource: IamPolicy) -> Observation:
         PolicyArn=resource.arn,
         VersionId=found["Policy"]["DefaultVersionId"],
     )
-    return Observation(
+    return ResourceState(
         differences=policy_differences(document_of(version["PolicyVersion"]["Document"]), resource.document),
         ours=MARKER in pairs(found["Policy"].get("Tags", ())),
     )
 
 
-def _role(aws: AwsApi, resource: IamRole) -> Observation:
+def _role(aws: AccountApi, resource: IamRole) -> ResourceState:
     found = aws.find("iam", "GetRole", RoleName=resource.name)
     if found is None:
         return ABSENT
@@ -201,12 +201,12 @@ def _role(aws: AwsApi, resource: IamRole) -> Observation:
         for each in sorted(attached - set(resource.attached))
     ]
     notes += [f"inline policy {each} is there too" for each in sorted(inline - set(resource.inline))]
-    return Observation(
+    return ResourceState(
         differences=tuple(differences), ours=MARKER in pairs(role.get("Tags", ())), notes=tuple(notes)
     )
 
 
-def _profile(aws: AwsApi, resource: IamInstanceProfile) -> Observation:
+def _profile(aws: AccountApi, resource: IamInstanceProfile) -> ResourceState:
     found = aws.find("iam", "GetInstanceProfile", InstanceProfileName=resource.name)
     if found is None:
         return ABSENT
@@ -215,10 +215,10 @@ def _profile(aws: AwsApi, resource: IamInstanceProfile) -> Observation:
     differences = []
     if resource.role not in roles:
         differences = [f"role {resource.role} is not in it" + (f", but {roles[0]}" if roles else "")]
-    return Observation(differences=tuple(differences), ours=MARKER in pairs(profile.get("Tags", ())))
+    return ResourceState(differences=tuple(differences), ours=MARKER in pairs(profile.get("Tags", ())))
 
 
-def _queue(aws: AwsApi, resource: SqsQueue) -> Observation:
+def _queue(aws: AccountApi, resource: SqsQueue) -> ResourceState:
     url = queue_url(aws, resource.name)
     if not url:
         return ABSENT
@@ -231,10 +231,10 @@ def _queue(aws: AwsApi, resource: SqsQueue) -> Observation:
     have = json.loads(told["Policy"]) if told.get("Policy") else {}
     differences += [f"policy: {each}" for each in policy_differences(have, resource.policy)]
     tags = aws.call("sqs", "ListQueueTags", QueueUrl=url).get("Tags") or {}
-    return Observation(differences=tuple(differences), ours=MARKER in tags)
+    return ResourceState(differences=tuple(differences), ours=MARKER in tags)
 
 
-def _rule(aws: AwsApi, resource: EventBridgeRule) -> Observation:
+def _rule(aws: AccountApi, resource: EventBridgeRule) -> ResourceState:
     found = aws.find("events", "DescribeRule", Name=resource.name)
     if found is None:
         return ABSENT
@@ -247,17 +247,17 @@ def _rule(aws: AwsApi, resource: EventBridgeRule) -> Observation:
     if resource.target not in {each["Arn"] for each in targets}:
         differences.append(f"queue {resource.target.rpartition(':')[2]} is not its target")
     tags = aws.call("events", "ListTagsForResource", ResourceARN=found["Arn"]).get("Tags", ())
-    return Observation(differences=tuple(differences), ours=MARKER in pairs(tags))
+    return ResourceState(differences=tuple(differences), ours=MARKER in pairs(tags))
 
 
-def _tags(aws: AwsApi, resource: Ec2Tags) -> Observation:
+def _tags(aws: AccountApi, resource: Ec2Tags) -> ResourceState:
     lacking = untagged(aws, resource)
     if len(lacking) == len(resource.resources):
         return ABSENT
-    return Observation(differences=tuple(f"{each} lacks it" for each in lacking))
+    return ResourceState(differences=tuple(f"{each} lacks it" for each in lacking))
 
 
-def _entry(aws: AwsApi, resource: EksAccessEntry) -> Observation:
+def _entry(aws: AccountApi, resource: EksAccessEntry) -> ResourceState:
     found = aws.find(
         "eks", "DescribeAccessEntry", clusterName=resource.cluster, principalArn=resource.principal
     )
@@ -265,15 +265,15 @@ def _entry(aws: AwsApi, resource: EksAccessEntry) -> Observation:
         return ABSENT
     entry = found["accessEntry"]
     differences = () if entry["type"] == resource.type else (f"its type is {entry['type']}",)
-    return Observation(differences=differences, ours=MARKER in (entry.get("tags") or {}))
+    return ResourceState(differences=differences, ours=MARKER in (entry.get("tags") or {}))
 
 
-def _association(aws: AwsApi, resource: EksPodIdentityAssociation) -> Observation:
+def _association(aws: AccountApi, resource: EksPodIdentityAssociation) -> ResourceState:
     found = find_association(aws, resource)
     if found is None:
         return ABSENT
     differences = () if found["roleArn"] == resource.role else (f"its role is {found['roleArn']}",)
-    return Observation(differences=differences, ours=MARKER in (found.get("tags") or {}))
+    return ResourceState(differences=differences, ours=MARKER in (found.get("tags") or {}))
 
 
 def document_of(document: Any) -> dict[str, Any]:

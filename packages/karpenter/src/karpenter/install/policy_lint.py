@@ -70,7 +70,7 @@ class PolicyStatement(msgspec.Struct, frozen=True, kw_only=True):
     condition: dict[str, dict[str, tuple[str, ...]]] = {}
 
 
-class _Place(NamedTuple):
+class _StatementPlace(NamedTuple):
     line: int
     column: int
 
@@ -79,7 +79,7 @@ class _Located(NamedTuple):
     """Plain data, and where each part of it stands."""
 
     data: Any
-    places: dict[tuple[str | int, ...], _Place]
+    places: dict[tuple[str | int, ...], _StatementPlace]
 
 
 def statements_of(document: Mapping[str, Any]) -> tuple[PolicyStatement, ...]:
@@ -143,12 +143,12 @@ def _repair(text: str) -> tuple[str | None, list[PolicyFinding]]:
 
 def _locate(text: str) -> _Located:
     """Return the data of a JSON text; JSON is YAML, whose parser says where things stand."""
-    places: dict[tuple[str | int, ...], _Place] = {}
+    places: dict[tuple[str | int, ...], _StatementPlace] = {}
     # Tabs may indent JSON, but not YAML; a column counts either as one character.
     root = yaml.compose(text.replace("\t", " "), Loader=yaml.SafeLoader)
 
     def walk(node: Any, path: tuple[str | int, ...]) -> None:
-        places[path] = _Place(node.start_mark.line + 1, node.start_mark.column + 1)
+        places[path] = _StatementPlace(node.start_mark.line + 1, node.start_mark.column + 1)
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 walk(value, (*path, key.value))
@@ -166,7 +166,7 @@ def _finding(
 ) -> PolicyFinding:
     place = next(
         (located.places[path[:n]] for n in range(len(path), -1, -1) if path[:n] in located.places),
-        _Place(1, 1),
+        _StatementPlace(1, 1),
     )
     return PolicyFinding(line=place.line, column=place.column, statement=statement, **facts)
 

@@ -22,11 +22,11 @@ from karpenter.install.resources import (
 )
 
 if TYPE_CHECKING:
-    from karpenter.install.account import AwsApi
+    from karpenter.install.account import AccountApi
     from karpenter.install.resources import AwsResource
 
 
-def remove(aws: AwsApi, resource: AwsResource) -> None:  # noqa: C901  one case each
+def remove(aws: AccountApi, resource: AwsResource) -> None:  # noqa: C901  one case each
     """Delete a resource that is there."""
     match resource:
         case OpenIDConnectProvider():
@@ -70,7 +70,7 @@ def remove(aws: AwsApi, resource: AwsResource) -> None:  # noqa: C901  one case 
             raise AssertionError(f"{resource.title} is not removed like that")
 
 
-def _remove_policy(aws: AwsApi, arn: str) -> None:
+def _remove_policy(aws: AccountApi, arn: str) -> None:
     for version in aws.every("iam", "ListPolicyVersions", "Versions", PolicyArn=arn):
         if not version["IsDefaultVersion"]:
             aws.call("iam", "DeletePolicyVersion", PolicyArn=arn, VersionId=version["VersionId"])
@@ -79,7 +79,7 @@ def _remove_policy(aws: AwsApi, arn: str) -> None:
     aws.call("iam", "DeletePolicy", PolicyArn=arn)
 
 
-def _remove_role(aws: AwsApi, name: str) -> None:
+def _remove_role(aws: AccountApi, name: str) -> None:
     for each in aws.every("iam", "ListAttachedRolePolicies", "AttachedPolicies", RoleName=name):
         aws.call("iam", "DetachRolePolicy", RoleName=name, PolicyArn=each["PolicyArn"])
     for policy in aws.every("iam", "ListRolePolicies", "PolicyNames", RoleName=name):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.install.apply import InstallationEvent
-    from karpenter.install.observe import Observation
+    from karpenter.install.observe import ResourceState
     from karpenter.install.plan import InstallationPlan, InstallationStep
     from karpenter.install.resources import InstallationResource
 
@@ -108,7 +108,7 @@ def step_heading(step: InstallationStep, number: int, of: int) -> list[str]:
     return lines + [" " * _INDENT + line for line in cost]
 
 
-def resource_lines(said: str, resource: InstallationResource, seen: Observation) -> list[str]:
+def resource_lines(said: str, resource: InstallationResource, seen: ResourceState) -> list[str]:
     """Return one resource, with what is special about it below."""
     lead = " " * _INDENT + said.ljust(_STATE)
     pad = " " * len(lead)
@@ -285,7 +285,7 @@ def eksdemo_dry_run(plan: InstallationPlan, seen: Sequence[Any]) -> str:
 
 
 def _dependency(
-    plan: InstallationPlan, step: InstallationStep, known: dict[int, Observation]
+    plan: InstallationPlan, step: InstallationStep, known: dict[int, ResourceState]
 ) -> Iterator[str]:
     stacked = [each for each in step.resources if isinstance(each, IN_STACKS)]
     for each in step.resources:

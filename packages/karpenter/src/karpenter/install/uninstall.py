@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from karpenter.base.clock import Clock
-    from karpenter.install.account import AwsApi
+    from karpenter.install.account import AccountApi
     from karpenter.install.kubernetes import ClusterApi
     from karpenter.install.options import InstallationOptions
     from karpenter.install.plan import InstallationPlan
@@ -77,7 +77,7 @@ class Uninstaller:
     def __init__(
         self,
         plan: InstallationPlan,
-        aws: AwsApi,
+        aws: AccountApi,
         cluster: ClusterApi | None,
         *,
         clock: Clock,

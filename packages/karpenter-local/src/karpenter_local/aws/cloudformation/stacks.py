@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError, ParamValidationError
 from moto.moto_api._internal import mock_random
 
 from karpenter_local.aws.cloudformation.resources import TYPES, Made, Maker, name_for
-from karpenter_local.aws.cloudformation.template import Scope, given, holds, invalid, order, parse, resolve
+from karpenter_local.aws.cloudformation.template import TemplateScope, given, holds, invalid, order, parse, resolve
 from karpenter_local.aws.wire import AwsError
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class StackService:
             self._enter(stack, "UPDATE_COMPLETE", "")
         stack.changed = self._account.now()
 
-    def _differences(self, stack: Stack, template: CfnTemplate, scope: Scope) -> list[dict[str, Any]]:
+    def _differences(self, stack: Stack, template: CfnTemplate, scope: TemplateScope) -> list[dict[str, Any]]:
         """Return what a template would change, as change sets tell it."""
         found = []
         wanted = order(template, scope)
@@ -217,7 +217,7 @@ class StackService:
                 found.append({**change, "PhysicalResourceId": there.made.id})
         return found
 
-    def _apply(self, stack: Stack, template: CfnTemplate, scope: Scope) -> None:
+    def _apply(self, stack: Stack, template: CfnTemplate, scope: TemplateScope) -> None:
         """Make the resources of a stack those of a template."""
         wanted = order(template, scope)
         for logical in wanted:
@@ -230,7 +230,7 @@ class StackService:
             self._delete(stack, logical)
             del stack.resources[logical]
 
-    def _make(self, stack: Stack, template: CfnTemplate, scope: Scope, logical: str) -> None:
+    def _make(self, stack: Stack, template: CfnTemplate, scope: TemplateScope, logical: str) -> None:
         said = template.resources[logical]
         kind = said["Type"]
         properties = resolve(scope, said.get("Properties") or {})
@@ -247,7 +247,7 @@ class StackService:
         stack.resources[logical] = resource
         self._note(stack, logical, resource, "CREATE_COMPLETE")
 
-    def _change(self, stack: Stack, template: CfnTemplate, scope: Scope, logical: str) -> None:
+    def _change(self, stack: Stack, template: CfnTemplate, scope: TemplateScope, logical: str) -> None:
         resource = stack.resources[logical]
         properties = resolve(scope, template.resources[logical].get("Properties") or {})
         if properties == resource.properties:
@@ -360,7 +360,7 @@ class StackService:
             "CreationTime": account.now(),
             "Status": "CREATE_COMPLETE" if changes else "FAILED",
             "ExecutionStatus": "AVAILABLE" if changes else "UNAVAILABLE",
-            "Changes": [{"Type": "Resource", "ResourceChange": {"Scope": [], **each}} for each in changes],
+            "Changes": [{"Type": "Resource", "ResourceChange": {"TemplateScope": [], **each}} for each in changes],
             "asked": dict(asked),
         }
         if not changes:
@@ -406,7 +406,7 @@ class StackService:
         else:
             self.update(stack, change_set["asked"])
 
-    def _scope(self, stack: Stack, template: CfnTemplate) -> Scope:
+    def _scope(self, stack: Stack, template: CfnTemplate) -> TemplateScope:
         account = self._account
         values = {
             **given(template, stack.parameters),
@@ -430,7 +430,7 @@ class StackService:
                 raise invalid(f"Template error: resource {logical} does not support attribute type {name}")
             return there.made.attributes[name]
 
-        return Scope(template=template, values=values, physical=physical, attribute=attribute)
+        return TemplateScope(template=template, values=values, physical=physical, attribute=attribute)
 
     def _enter(self, stack: Stack, status: str, why: str) -> None:
         """Put a stack in a state."""
@@ -499,7 +499,7 @@ def _check_capabilities(template: CfnTemplate, capabilities: list[str]) -> None:
         raise AwsError("InsufficientCapabilitiesException", f"Requires capabilities : [{needed}]")
 
 
-def _outputs(scope: Scope) -> list[dict[str, str]]:
+def _outputs(scope: TemplateScope) -> list[dict[str, str]]:
     found = []
     for name, said in scope.template.outputs.items():
         if "Condition" in said and not holds(scope, said["Condition"]):

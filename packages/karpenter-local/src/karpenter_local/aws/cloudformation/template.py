@@ -36,7 +36,7 @@ class CfnTemplate(msgspec.Struct, frozen=True, kw_only=True):
     outputs: Mapping[str, Mapping[str, Any]] = {}
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
+class TemplateScope(msgspec.Struct, frozen=True, kw_only=True):
     """What names in a template stand for."""
 
     template: CfnTemplate
@@ -129,7 +129,7 @@ def given(template: CfnTemplate, asked: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def order(template: CfnTemplate, scope: Scope) -> list[str]:
+def order(template: CfnTemplate, scope: TemplateScope) -> list[str]:
     """
     Return the resources that are wanted, each after those that it needs.
 
@@ -183,7 +183,7 @@ def _named(value: Any) -> set[str]:
     return {each for each in found if not each.startswith("AWS::")}
 
 
-def holds(scope: Scope, condition: str) -> bool:
+def holds(scope: TemplateScope, condition: str) -> bool:
     """
     Say whether a condition of a template holds.
 
@@ -195,7 +195,7 @@ def holds(scope: Scope, condition: str) -> bool:
     return bool(resolve(scope, scope.template.conditions[condition]))
 
 
-def resolve(scope: Scope, value: Any) -> Any:
+def resolve(scope: TemplateScope, value: Any) -> Any:
     """
     Return a value with all functions worked out.
 
@@ -214,7 +214,7 @@ def resolve(scope: Scope, value: Any) -> Any:
     return {key: each for key, each in worked.items() if each is not NO_VALUE}
 
 
-def _call(scope: Scope, name: str, argument: Any) -> Any:
+def _call(scope: TemplateScope, name: str, argument: Any) -> Any:
     match name:
         case "Ref":
             return _reference(scope, str(argument))
@@ -230,7 +230,7 @@ def _call(scope: Scope, name: str, argument: Any) -> Any:
     return _compute(scope, name, resolve(scope, argument))
 
 
-def _compute(scope: Scope, name: str, worked: Any) -> Any:
+def _compute(scope: TemplateScope, name: str, worked: Any) -> Any:
     """Work out a function of values alone."""
     if name not in _FUNCTIONS:
         raise invalid(f"Template error: the function {name} is not supported by the embedded AWS")
@@ -240,7 +240,7 @@ def _compute(scope: Scope, name: str, worked: Any) -> Any:
         raise invalid(f"Template error: {name} cannot use what it is given: {error}") from None
 
 
-_FUNCTIONS: Final[Mapping[str, Callable[[Scope, Any], Any]]] = {
+_FUNCTIONS: Final[Mapping[str, Callable[[TemplateScope, Any], Any]]] = {
     "Fn::And": lambda _, worked: all(worked),
     "Fn::Base64": lambda _, worked: base64.b64encode(str(worked).encode()).decode(),
     "Fn::Equals": lambda _, worked: str(worked[0]) == str(worked[1]),
@@ -255,7 +255,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[[Scope, Any], Any]]] = {
 }
 
 
-def _reference(scope: Scope, name: str) -> Any:
+def _reference(scope: TemplateScope, name: str) -> Any:
     if name == "AWS::NoValue":
         return NO_VALUE
     if name in scope.values:
@@ -265,7 +265,7 @@ def _reference(scope: Scope, name: str) -> Any:
     raise invalid(f"Template format error: Unresolved resource dependencies [{name}]")
 
 
-def _substituted(scope: Scope, argument: Any) -> str:
+def _substituted(scope: TemplateScope, argument: Any) -> str:
     text, more = (argument, {}) if isinstance(argument, str) else argument
     own = resolve(scope, more)
 
