@@ -39,7 +39,7 @@ from karpenter.controllers import informer
 from karpenter.controllers.capacitybuffer import CapacityBufferController
 from karpenter.controllers.controller import (
     InlineExecutor,
-    Loop,
+    Controller,
     RecordingExecutor,
     ThreadExecutor,
     start_singleton,
@@ -222,7 +222,7 @@ class Operator:
         self.flight = flight_recorder(settings, self.store, cloud.node_classes, clock)
         if self.flight is not None:
             self._worker = RecordingExecutor(self._worker, self.flight)
-        self._loops: list[Loop] = []
+        self._loops: list[Controller] = []
         self._rounds: list[SingletonReconciler] = []
         self._tasks: dict[str, Work] = {}
         self._supervisor = Supervisor(chance=parts.chance)
@@ -341,21 +341,21 @@ class Operator:
         claims = NodeClaimLifecycle(
             store, performer, parts.cloud, clock, devices=not parts.settings.ignore_dra_requests
         )
-        self._loop(Loop(claims, workers=LIFECYCLE.at(cores), backoff=_CLAIMS), claims.wakes)
+        self._loop(Controller(claims, workers=LIFECYCLE.at(cores), backoff=_CLAIMS), claims.wakes)
         nodes = NodeTermination(store, performer, self.cloud, clock)
-        self._loop(Loop(nodes, workers=TERMINATION.at(cores), backoff=_PODS), nodes.wakes)
+        self._loop(Controller(nodes, workers=TERMINATION.at(cores), backoff=_PODS), nodes.wakes)
         marks = NodeClaimDisruption(store, performer, self.cloud, self.catalogs, clock)
-        self._loop(Loop(marks, workers=common), marks.wakes)
+        self._loop(Controller(marks, workers=common), marks.wakes)
         expiration = Expiration(store, performer, clock)
-        self._loop(Loop(expiration, workers=1), expiration.wakes)
+        self._loop(Controller(expiration, workers=1), expiration.wakes)
         upkeep = NodeClaimConsistency(store, performer, clock)
-        self._loop(Loop(upkeep, workers=common), upkeep.wakes)
+        self._loop(Controller(upkeep, workers=common), upkeep.wakes)
         events = PodEvents(store, performer, clock)
-        self._loop(Loop(events, workers=1), events.wakes)
+        self._loop(Controller(events, workers=1), events.wakes)
         wishes = DoNotDisruptController(store, performer, clock)
-        self._loop(Loop(wishes, workers=common), wishes.wakes)
+        self._loop(Controller(wishes, workers=common), wishes.wakes)
         pools = NodePoolController(self.outcomes, store, performer, clock, ALL_LABEL_RULES)
-        self._loop(Loop(pools, workers=common, queue=self.outcomes.queue), pools.wakes)
+        self._loop(Controller(pools, workers=common, queue=self.outcomes.queue), pools.wakes)
         self._rounds += [
             NodePoolCounter(store, performer),
             GarbageCollection(store, performer, self.cloud, clock),
@@ -364,7 +364,7 @@ class Operator:
             self._tasks["interruption"] = InterruptionReconciler(store, performer, parts.cloud, clock).run
         self._tasks |= {"provisioner": self.provisioner.run, "provisioner.remind": self.provisioner.remind}
         evictor = EvictionController(self.departures, store, parts.client, performer, clock)
-        self._loop(Loop(evictor, workers=EVICTION.at(cores), queue=self.departures.queue), None)
+        self._loop(Controller(evictor, workers=EVICTION.at(cores), queue=self.departures.queue), None)
 
     def _make_gauges(self) -> None:
         """Let metrics show how things stand, as far as anybody wants to see it."""
@@ -394,20 +394,20 @@ class Operator:
         gate, policies = parts.settings.gate, parts.cloud.repair_policies
         if gate("NodeRepair") and policies:
             repair = NodeHealth(store, performer, clock, policies)
-            self._loop(Loop(repair, workers=COMMON.at(parts.settings.cpu_requests)), repair.wakes)
+            self._loop(Controller(repair, workers=COMMON.at(parts.settings.cpu_requests)), repair.wakes)
         if gate("StaticCapacity"):
             growing = StaticProvisioning(store, performer, ALL_LABEL_RULES, self.deciding)
-            self._loop(Loop(growing), growing.wakes)
+            self._loop(Controller(growing), growing.wakes)
             shrinking = StaticDeprovisioning(store, performer, clock, self.deciding)
-            self._loop(Loop(shrinking), shrinking.wakes)
+            self._loop(Controller(shrinking), shrinking.wakes)
         if gate("NodeOverlay"):
             overlays = NodeOverlayController(store, performer, self.catalogs, clock)
-            self._loop(Loop(overlays, workers=1), overlays.wakes)
+            self._loop(Controller(overlays, workers=1), overlays.wakes)
         if gate("CapacityBuffer"):
             queue: WorkQueue[str] = WorkQueue(backoff=_CLAIMS)
             buffers = CapacityBufferController(queue, store, performer, self.provisioner, clock)
             self.provisioner.subscribe(buffers.decided)
-            self._loop(Loop(buffers, queue=queue), buffers.wakes)
+            self._loop(Controller(buffers, queue=queue), buffers.wakes)
 
     def _add_provider_controllers(self) -> None:
         """Add the controllers that the provider has of its own."""
@@ -419,10 +419,10 @@ class Operator:
                 self._rounds.append(ProviderSingleton(controller, self.performer))
             else:
                 reconciler = ProviderReconciler(controller, self.performer)
-                self._loop(Loop(reconciler, workers=controller.workers), controller.wakes)
+                self._loop(Controller(reconciler, workers=controller.workers), controller.wakes)
 
     def _loop(
-        self, loop: Loop, wakes: Callable[[StateEvent, Resource | NodeClass | None], Iterable[str]] | None
+        self, loop: Controller, wakes: Callable[[StateEvent, Resource | NodeClass | None], Iterable[str]] | None
     ) -> None:
         self._loops.append(loop)
         loop.measure(self.metrics, self.parts.clock)
