@@ -1,9 +1,9 @@
 """
-Carrying out effects, and nothing else.
+Carries out effects, and nothing else.
 
-Effects are carried out in order; the first that fails ends the rest, and whoever asked looks again later.
-Every reply of the API server goes through the same door as its watches, so that the next decision sees what
-this one did, however late the watch is.
+Effects are carried out in order; the first that fails ends the rest, and the controller looks again later.
+Every reply of the API server is applied to the state as its watches are, so that the next decision sees
+what this one did, however late the watch is.
 """
 
 from __future__ import annotations
