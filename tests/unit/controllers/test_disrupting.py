@@ -18,7 +18,7 @@ from karpenter.controllers.disruption_queue import PERIOD, DisruptionQueue
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.churn import SHORTEST, ExpectedOutcome, Payback
 from karpenter.core.disruption.command import DRIFTED, EMPTY
-from karpenter.core.disruption.memory import DisruptionMemory, FinishedCommand
+from karpenter.core.disruption.memory import FinishedCommand
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.disruption.validation import validate
 from karpenter.core.effects import DeleteObject
@@ -37,6 +37,7 @@ from tests.unit.telemetry.clocks import NOON
 if TYPE_CHECKING:
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.command import Command
+    from karpenter.core.disruption.memory import DisruptionMemory
     from karpenter.core.model.catalog import Catalog
 
 SWAPPED = Condition(type="Drifted", status="True", reason="ImageDrift", last_transition_time=NOW)

@@ -1,7 +1,8 @@
 """
 Settings of the provider, by Karpenter's environment variables.
 
-https://karpenter.sh/docs/reference/settings/ describes them. A value that cannot be read prevents the start, with one sentence that names the setting.
+https://karpenter.sh/docs/reference/settings/ describes them. A value that cannot be read prevents the start,
+with one sentence that names the setting.
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
 """Environment variable to the field, and how its text is read."""
 
 
-SETTINGS: Final = (
+AWS_SETTINGS: Final = (
     ProviderSetting("cluster-endpoint", "", "where nodes reach the API server; empty means to ask EKS"),
     ProviderSetting(
         "cluster-ca-bundle", "", "what nodes trust the API server by, in base64; empty means to ask EKS"
