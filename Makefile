@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 LIVES ?= 3000
 
-.PHONY: help demo test lint types imports unit coverage bench soak crds chart settings metrics controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage tour bench soak crds chart settings metrics controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -42,12 +42,15 @@ imports: $(VENV)/.ready ## Check the layers and the purity of the core
 	$(BIN)/lint-imports --no-cache
 
 unit: $(VENV)/.ready ## Run the tests without measuring coverage
-	$(BIN)/pytest -n $(JOBS) -m "not controlplane and not helm"
+	$(BIN)/pytest -n $(JOBS) -m "not controlplane and not helm and not tour"
 
 coverage: $(VENV)/.ready ## Run the tests; base and core must be covered whole
 	$(BIN)/coverage erase
-	$(BIN)/pytest -n $(JOBS) -m "not controlplane and not helm" --cov --cov-report=
+	$(BIN)/pytest -n $(JOBS) -m "not controlplane and not helm and not tour" --cov --cov-report=
 	$(BIN)/coverage report
+
+tour: $(VENV)/.ready ## Follow the tutorials, command by command; takes three minutes and needs kubectl
+	$(BIN)/pytest -n 0 -m tour tests/integration/test_docs_install.py
 
 bench: $(VENV)/.ready ## Print the tables of speed, memory and price
 	$(BIN)/python -m benchmarks

@@ -32,6 +32,9 @@ kubectl -n inflate rollout status deploy/inflate --timeout=120s
 kubectl patch nodepool default --type merge -p '{"spec":{"template":{"metadata":{"labels":{"team":"blue"}}}}}'
 until kubectl get nodes -l team=blue | grep -qw Ready; do sleep 1; done
 kubectl get nodes -L team,karpenter.sh/capacity-type
+kubectl -n inflate scale deploy/inflate --replicas 0
+until [ -z "$(kubectl get nodeclaims -o name)" ]; do sleep 2; done
+kubectl get nodes
 karpenter example inflate -c blue --delete
 karpenter uninstall -c blue --yes
 karpenter local down

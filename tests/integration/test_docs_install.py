@@ -1,7 +1,7 @@
 """
 The tutorials: every command that they print is run, as it is printed, in the order of the page.
 
-Nothing is tried twice, so that a command that only works the second time is found. The commands ``karpenter``
+They take minutes of real time: ``make tour`` runs them. Nothing is tried twice, so that a command that only works the second time is found. The commands ``karpenter``
 and ``aws`` are those of this tree; see :mod:`.aws_command` for the second.
 """
 
@@ -41,14 +41,14 @@ def environment(tmp_path: Path) -> dict[str, str]:
     folders = (str(programs), str(kubectl.parent), os.environ["PATH"])
     return {
         "PATH": ":".join(folders),
-        "PYTHONPATH": ":".join([str(ROOT / "src"), str(ROOT)]),
+        "PYTHONPATH": ":".join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         "HOME": str(tmp_path),
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
 
 
 def follow(script: str, environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a script, and take down whatever it left."""
+    """Run a script, and end the cluster that it left."""
     try:
         return subprocess.run(  # noqa: S603  what our own pages say
             ["bash", "-c", script],  # noqa: S607  the shell of the user
@@ -64,6 +64,7 @@ def follow(script: str, environment: dict[str, str], folder: Path) -> subprocess
         subprocess.run(down, env=environment, check=True, capture_output=True)  # noqa: S603  ours
 
 
+@pytest.mark.tour
 def test_the_tour(environment: dict[str, str], tmp_path: Path) -> None:
     """An empty account gets machines in three zones, shrinks, is interrupted, drifts, and is empty again."""
     done = follow(SCRIPT.read_text("utf-8"), environment, tmp_path)
@@ -88,6 +89,7 @@ def test_the_script_of_the_tour_is_the_page() -> None:
     assert lines == ["set -euo pipefail", *commands("tutorials/tour.md")]
 
 
+@pytest.mark.tour
 def test_the_installation_by_hand(environment: dict[str, str], tmp_path: Path) -> None:
     """Typed by hand, the parts make an operator that launches machines; what the page left out is named."""
     script = "\n".join(["set -eo pipefail", *commands("tutorials/install-by-hand.md")])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import gzip
+import itertools
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from datetime import UTC, datetime
@@ -16,12 +18,14 @@ import msgspec
 import pytest
 import yaml
 
+from karpenter.chart.values import parse_set, put
 from karpenter.install.apply import ResourceDone, StackDone, StepBegun
 from karpenter.install.cloudformation import render_cloudformation, stack_templates
 from karpenter.install.observe import ABSENT, ResourceState
+from karpenter.install.plan import set_values
 from karpenter.install.release import ReleaseRecord, latest, managed, read_release, release_secret, superseded
 from karpenter.install.script import render_script
-from karpenter.install.text import EksdemoLog, InstallationLog, dry_run_text, eksdemo_dry_run
+from karpenter.install.text import EksdemoLog, InstallationLog, dry_run_text, eksdemo_dry_run, helm_command
 from tests.unit.install.test_plan import plan
 
 SEEDS = Path(__file__).parents[2] / "data" / "seeds"
@@ -73,10 +77,36 @@ def test_a_dry_run_in_our_words() -> None:
     assert "      would make   role KarpenterNodeRole-blue\n" in text
     assert "IAM actions that you need:" in text
     assert text.endswith("resources would be made, 0 changed; 0 exist. Nothing was changed.")
-    assert [line for line in text.splitlines() if len(line) > 80 and " " in line.strip()[25:]] == []
+    words = [line for line in text.splitlines() if not line.strip().startswith("--set")]
+    assert [line for line in words if len(line) > 80 and " " in line.strip()[25:]] == []
     assert dry_run_text(found, seen(found, ResourceState())).endswith(
         "Nothing to do: all 28 resources are as planned. Nothing was changed."
     )
+
+
+def test_a_dry_run_prints_the_command_of_helm() -> None:
+    """What a shell makes of the command states every value of the release, and no other."""
+    stated = {"controller": {"env": [{"name": "A", "value": "b"}], "resources": {"limits": {"cpu": "1"}}}}
+    found = plan(sets=(r"podAnnotations.example\.com/a=b\,c", "replicas=3"), values=(stated,))
+    lines = helm_command(found.release)
+    words = shlex.split("\n".join(lines).replace("\\\n", ""))
+    values: dict[str, Any] = {}
+    for flag, text in itertools.pairwise(words):
+        if flag == "--set-json":
+            path, _, value = text.partition("=")
+            [(keys, _)] = parse_set(f"{path}=x")
+            put(values, keys, json.loads(value))
+        elif flag == "--set-string":
+            [(keys, _)] = parse_set(text)
+            put(values, keys, text.rpartition("=")[2])
+        elif flag == "--set":
+            for keys, value in parse_set(text):
+                put(values, keys, value)
+
+    assert words[:5] == ["helm", "upgrade", "--install", "karpenter", "charts/karpenter"]
+    assert words[5:10] == ["--namespace", "kube-system", "--create-namespace", "--version", "0.1.0"]
+    assert values == set_values(found.release)
+    assert "\n".join(lines) in dry_run_text(found, seen(found))
 
 
 def test_what_eksdemo_prints_while_it_installs() -> None:

@@ -203,7 +203,7 @@ def test_a_stack_is_deleted() -> None:
     assert "five" in {each["StackName"] for each in listed}
     with pytest.raises(ClientError):
         queue_attributes("five")
-    policies = shared_site().client("iam").list_policies(TemplateScope="Local")["Policies"]
+    policies = shared_site().client("iam").list_policies(Scope="Local")["Policies"]
     assert "Policy-five" not in {each["PolicyName"] for each in policies}
     stack.delete_stack(StackName="five")
 

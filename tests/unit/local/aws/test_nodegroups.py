@@ -113,7 +113,9 @@ async def _entry(sandbox: Sandbox) -> None:
 
     (machine,) = sandbox.aws.site.control.instances()
     assert await sandbox.nodes() == []
-    assert f"neither an access entry nor aws-auth lets {role} in" in sandbox.aws.site.control.console(machine.id)
+    assert f"neither an access entry nor aws-auth lets {role} in" in sandbox.aws.site.control.console(
+        machine.id
+    )
     eks = sandbox.aws.site.client("eks")
     eks.create_access_entry(clusterName="blue", principalArn=role)
     await asyncio.sleep(60)

@@ -40,7 +40,7 @@ get_output = output_option_with("table", "json", "yaml", "wide")
 cluster_option = click.option("-c", "--cluster", default="", metavar="NAME", help="Only what belongs to it.")
 
 
-class NotThere(CommandError):
+class ResourceMissingError(CommandError):
     """What was asked for by name does not exist."""
 
     exit_code = 1
@@ -210,7 +210,7 @@ def _show(read: Callable[[AccountApi], AwsListing], region: str, profile: str, o
         try:
             found = read(aws)
         except NotThereError as error:
-            raise NotThere(str(error)) from error
+            raise ResourceMissingError(str(error)) from error
         finally:
             aws.close()
         match output.form:
@@ -232,7 +232,7 @@ def _table(found: AwsListing) -> str:
 def _cluster(aws: AccountApi, name: str) -> dict[str, Any]:
     told = aws.find("eks", "DescribeCluster", name=name)
     if told is None:
-        raise NotThere(f'cluster "{name}" not found')
+        raise ResourceMissingError(f'cluster "{name}" not found')
     found: dict[str, Any] = told["cluster"]
     return found
 

@@ -319,7 +319,9 @@ def _reservations(aws: AccountApi, name: str, **asked: Any) -> list[dict[str, An
         raise
 
 
-def _filled(aws: AccountApi, service: str, operation: str, field: str, data: dict[str, Any]) -> dict[str, Any]:
+def _filled(
+    aws: AccountApi, service: str, operation: str, field: str, data: dict[str, Any]
+) -> dict[str, Any]:
     """Return an item of an answer with every field that its shape has; those that are absent are null."""
     shape = aws.output_shape(service, operation).members[field]
     if shape.type_name == "list":

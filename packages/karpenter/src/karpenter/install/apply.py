@@ -427,7 +427,9 @@ def _queue(aws: AccountApi, resource: SqsQueue, before: ResourceState, tags: dic
     aws.call("sqs", "SetQueueAttributes", QueueUrl=url, Attributes=attributes)
 
 
-def _rule(aws: AccountApi, resource: EventBridgeRule, before: ResourceState, tags: list[dict[str, str]]) -> None:
+def _rule(
+    aws: AccountApi, resource: EventBridgeRule, before: ResourceState, tags: list[dict[str, str]]
+) -> None:
     asked: dict[str, Any] = {
         "Name": resource.name,
         "EventPattern": compact(resource.pattern),

@@ -266,7 +266,7 @@ class ClusterApi:
 
     async def stopped(self, release: HelmRelease, *, within: float) -> None:
         """
-        Wait until no replica of the operator can do anything: its pods are gone, and nobody leads.
+        Wait until no replica of the operator can do anything: its pods are gone, and none leads.
 
         Raises:
             InstallationError: one still runs.
@@ -277,7 +277,7 @@ class ClusterApi:
         deadline = self._clock.monotonic() + within
         while True:
             pods = await self.every("v1", "Pod", labels=labels)
-            # One that is killed leaves its lease as it is; nobody else may take it before it ends.
+            # One that is killed leaves its lease as it is; no other replica may take it before it ends.
             since = self._clock.now() - timedelta(seconds=_LEASE_SECONDS)
             holder = await self._leader(release.namespace, since)
             if not pods and not holder:

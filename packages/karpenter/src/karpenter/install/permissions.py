@@ -107,7 +107,7 @@ TAGGING: Final = frozenset(
         "iam:PassRole",
     }
 )
-"""What AWS asks of somebody who makes a thing with tags, or hands a role over; no call has these names."""
+"""What AWS asks of a caller that makes a thing with tags, or passes a role on; no call has these names."""
 
 
 def needed_actions(plan: InstallationPlan, *, changes: bool = True) -> tuple[str, ...]:

@@ -1,15 +1,17 @@
 """
 A plan, and what becomes of it, as text for people.
 
-Two voices: ours, which lists for every resource what there is and what will be done; and that of eksdemo, for
-`--naming eksdemo`, whose lines are those that its tutorial prints. Pure: what there is was looked up before.
+Two forms: our own, which lists for every resource what exists and what will be done; and that of eksdemo, for
+`--naming eksdemo`, whose lines are those that its tutorial prints. Pure: what exists was looked up before.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import textwrap
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.manifests import render_documents
@@ -35,10 +37,12 @@ if TYPE_CHECKING:
     from karpenter.install.resources import InstallationResource
 
 WIDTH: Final = 80
+CHARTS: Final = "charts"
 _INDENT: Final = 6
 _STATE: Final = 13
 _BARE: Final = re.compile(r"[A-Za-z_/][\w./@:*-]*")
 _WORDS_OF_YAML: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+_TYPED: Final = frozenset({"true", "false", "null"})
 WOULD: Final = {"missing": "would make", "differs": "would change", "exists": "exists"}
 
 
@@ -78,12 +82,46 @@ def dry_run_text(plan: InstallationPlan, seen: Sequence[Any]) -> str:
         [
             survey_text(plan, seen, words=WOULD),
             "",
+            f"The release with Helm, from the directory that holds {CHARTS}:",
+            *helm_command(plan.release),
+            "",
             "IAM actions that you need:",
             *actions_lines(plan),
             "",
             f"{summary} Nothing was changed.",
         ]
     )
+
+
+def helm_command(release: HelmRelease) -> list[str]:
+    """Return the command that installs or upgrades a release with Helm, in lines that can be pasted."""
+    flags = [*_value_flags(release.values, ""), *(("--set", each) for each in release.sets)]
+    lines = [
+        f"helm upgrade --install {release.name} {CHARTS}/{release.chart}",
+        f"  --namespace {release.namespace} --create-namespace --version {release.chart_version}",
+        *(f"  {flag} {shlex.quote(text)}" for flag, text in flags),
+    ]
+    return [f"  {line} \\" for line in lines[:-1]] + [f"  {lines[-1]}"]
+
+
+def _value_flags(values: Mapping[str, Any], above: str) -> Iterator[tuple[str, str]]:
+    """
+    Yield the flags that state values.
+
+    Dots in keys and commas in texts are escaped; a text that Helm would take for a number or a boolean needs
+    ``--set-string``. https://helm.sh/docs/intro/using_helm/#the-format-and-limitations-of---set
+    """
+    for key, value in values.items():
+        path = above + re.sub(r"([.,=\[\]])", r"\\\1", key)
+        if isinstance(value, Mapping) and value:
+            yield from _value_flags(value, f"{path}.")
+        elif isinstance(value, str):
+            flag = "--set" if _BARE.fullmatch(value) and value.lower() not in _TYPED else "--set-string"
+            yield flag, f"{path}={value.replace(',', chr(92) + ',')}"
+        elif isinstance(value, bool | int | float):
+            yield "--set", f"{path}={json.dumps(value)}"
+        else:
+            yield "--set-json", f"{path}={json.dumps(value)}"
 
 
 def actions_lines(plan: InstallationPlan) -> list[str]:
@@ -134,7 +172,7 @@ def resource_lines(said: str, resource: InstallationResource, seen: ResourceStat
 
 
 class InstallationLog:
-    """Turns what happens into lines, in our voice."""
+    """Turns what happens into lines, in our own form."""
 
     def __init__(self, plan: InstallationPlan) -> None:
         self._plan = plan

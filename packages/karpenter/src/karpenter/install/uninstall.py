@@ -103,7 +103,7 @@ class Uninstaller:
 
         Raises:
             InstallationError: machines do not go; the hint says what helps.
-            CloudError, KubeError: somebody refuses; the next run goes on there.
+            CloudError, KubeError: AWS or the cluster refuses; the next run goes on there.
         """
         if self._cluster is not None:
             if self._keep_nodes:

@@ -16,7 +16,15 @@ from botocore.exceptions import ClientError, ParamValidationError
 from moto.moto_api._internal import mock_random
 
 from karpenter_local.aws.cloudformation.resources import TYPES, Made, Maker, name_for
-from karpenter_local.aws.cloudformation.template import TemplateScope, given, holds, invalid, order, parse, resolve
+from karpenter_local.aws.cloudformation.template import (
+    TemplateScope,
+    given,
+    holds,
+    invalid,
+    order,
+    parse,
+    resolve,
+)
 from karpenter_local.aws.wire import AwsError
 
 if TYPE_CHECKING:
@@ -360,7 +368,7 @@ class StackService:
             "CreationTime": account.now(),
             "Status": "CREATE_COMPLETE" if changes else "FAILED",
             "ExecutionStatus": "AVAILABLE" if changes else "UNAVAILABLE",
-            "Changes": [{"Type": "Resource", "ResourceChange": {"TemplateScope": [], **each}} for each in changes],
+            "Changes": [{"Type": "Resource", "ResourceChange": {"Scope": [], **each}} for each in changes],
             "asked": dict(asked),
         }
         if not changes:
