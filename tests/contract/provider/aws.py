@@ -136,7 +136,9 @@ class AwsLaboratory:
         """Empty the shelves."""
         for each in offerings:
             self._account.sell_out(
-                OfferingPattern(capacity_type=each.capacity_type, instance_type=each.instance_type, zone=each.zone)
+                OfferingPattern(
+                    capacity_type=each.capacity_type, instance_type=each.instance_type, zone=each.zone
+                )
             )
 
     async def lose_next_answer(self) -> None:

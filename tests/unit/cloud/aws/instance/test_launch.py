@@ -16,7 +16,7 @@ from karpenter.cloud.aws.unavailableofferings import OfferingKey
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import CloudError, InsufficientCapacity, LaunchRefused
 from karpenter.telemetry.metrics import Metrics
-from karpenter_local.aws.account import OfferingPattern, CapacityError
+from karpenter_local.aws.account import CapacityError, OfferingPattern
 from karpenter_local.aws.faults import RefuseCall
 from tests.unit.cloud.aws.world import World, claim, node_class, requirement
 
