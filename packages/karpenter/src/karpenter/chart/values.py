@@ -302,18 +302,18 @@ VALUES: Final = (*_OBJECTS, *_POD, *_CONTROLLER, *_SETTINGS)
 def default_values() -> dict[str, Any]:
     """Return a fresh tree of the defaults."""
     found: dict[str, Any] = {}
-    for knob in VALUES:
-        *above, last = knob.path.split(".")
+    for chart_value in VALUES:
+        *above, last = chart_value.path.split(".")
         level = found
         for word in above:
             level = level.setdefault(word, {})
-        level[last] = msgspec.json.decode(msgspec.json.encode(knob.default))
+        level[last] = msgspec.json.decode(msgspec.json.encode(chart_value.default))
     return found
 
 
 def render_values() -> str:
     """Return the chart's ``values.yaml``."""
-    return with_notes(default_values(), {knob.path: knob.about for knob in VALUES})
+    return with_notes(default_values(), {chart_value.path: chart_value.about for chart_value in VALUES})
 
 
 def schema() -> dict[str, Any]:
@@ -323,11 +323,11 @@ def schema() -> dict[str, Any]:
     Draft 7 is what every Helm 3 reads (https://helm.sh/docs/topics/charts/#schema-files).
     """
     root: dict[str, Any] = _object("")
-    for knob in VALUES:
-        level, last = _level(root, knob.path)
-        level[last] = {"description": knob.about, "type": list(knob.allowed())}
-        if knob.choices:
-            level[last]["enum"] = [*knob.choices, "", None]
+    for chart_value in VALUES:
+        level, last = _level(root, chart_value.path)
+        level[last] = {"description": chart_value.about, "type": list(chart_value.allowed())}
+        if chart_value.choices:
+            level[last]["enum"] = [*chart_value.choices, "", None]
     for path, about in RETIRED.items():
         level, last = _level(root, path)
         level[last] = {"description": f"Has no effect: {about}."}
@@ -534,7 +534,7 @@ def _check(stated: dict[str, Any], above: str) -> None:
 
 def _check_path(words: list[str]) -> None:
     path = ".".join(words)
-    known = {knob.path for knob in VALUES}
+    known = {chart_value.path for chart_value in VALUES}
     inner = any(each.startswith(f"{path}.") for each in known)
     if path not in known and not inner and not _is_open(path):
         close = difflib.get_close_matches(path, known, n=1)
@@ -543,23 +543,27 @@ def _check_path(words: list[str]) -> None:
 
 
 def _is_open(path: str) -> bool:
-    known = [knob.path for knob in VALUES if knob.open] + [*RETIRED, *SHARED]
+    known = [chart_value.path for chart_value in VALUES if chart_value.open] + [*RETIRED, *SHARED]
     return any(path == each or path.startswith(f"{each}.") for each in known)
 
 
 def _check_sorts(values: dict[str, Any]) -> None:
     """Refuse what the chart's schema refuses: a mapping for a number, or a word that is none of a few."""
-    for knob in VALUES:
+    for chart_value in VALUES:
         found: Any = values
-        for word in knob.path.split("."):
+        for word in chart_value.path.split("."):
             if found is not None and not isinstance(found, dict):
-                raise BadValue(f"{knob.path.rpartition('.')[0]}: a mapping is wanted, not {_sort(found)}")
+                raise BadValue(
+                    f"{chart_value.path.rpartition('.')[0]}: a mapping is wanted, not {_sort(found)}"
+                )
             found = found.get(word) if found else None
         sort = _sort(found)
-        if sort not in knob.allowed() and not (sort == "integer" and "number" in knob.allowed()):
-            raise BadValue(f"{knob.path}: {_wanted(knob.allowed())} is wanted, not {sort}")
-        if knob.choices and found not in {*knob.choices, "", None}:
-            raise BadValue(f"{knob.path}: {found!r} is not {' or '.join(knob.choices)}")
+        if sort not in chart_value.allowed() and not (
+            sort == "integer" and "number" in chart_value.allowed()
+        ):
+            raise BadValue(f"{chart_value.path}: {_wanted(chart_value.allowed())} is wanted, not {sort}")
+        if chart_value.choices and found not in {*chart_value.choices, "", None}:
+            raise BadValue(f"{chart_value.path}: {found!r} is not {' or '.join(chart_value.choices)}")
 
 
 def _sort(value: Any) -> str:
