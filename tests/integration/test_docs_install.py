@@ -1,8 +1,9 @@
 """
 The tutorials: every command that they print is run, as it is printed, in the order of the page.
 
-They take minutes of real time: ``make tour`` runs them. Nothing is tried twice, so that a command that only works the second time is found. The commands ``karpenter``
-and ``aws`` are those of this tree; see :mod:`.aws_command` for the second.
+They take minutes of real time: ``make tour`` runs them. Nothing is tried twice, so that a command that only
+works the second time is found. The commands ``karpenter`` and ``aws`` are those of this tree; see
+:mod:`.aws_command` for the second.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from botocore.loaders import Loader, create_loader
+from botocore.loaders import create_loader
 from click.testing import CliRunner
 
 from karpenter.cli.group import main
@@ -17,30 +17,33 @@ from karpenter.install.apply import make
 from karpenter.install.observe import observe
 from karpenter.install.options import InstallationOptions
 from karpenter.install.plan import make_plan
-from karpenter_local.aws.room import Reach
-from karpenter_local.aws.site import Site
+from karpenter_local.aws.room import ClusterEndpoint
+from karpenter_local.aws.site import ClusterAccount
 from tests.unit.cloud.aws.world import embedded
 from tests.unit.install.test_faces import SEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from botocore.loaders import Loader
     from click.testing import Result
 
 READS = ("Describe", "Get", "List")
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
+def site() -> Iterator[ClusterAccount]:
     """Return a bare account with a cluster that nothing answers for."""
-    made = Site(embedded(), cluster="blue", kubernetes="1.30", types=("m5.large",), bare=True, tagged=False)
-    made.serve(Reach(cluster="blue", endpoint="https://blue.example", authority="Q0E="))
+    made = ClusterAccount(
+        embedded(), cluster="blue", kubernetes="1.30", types=("m5.large",), bare=True, tagged=False
+    )
+    made.serve(ClusterEndpoint(cluster="blue", endpoint="https://blue.example", authority="Q0E="))
     yield made
     made.close()
 
 
 @pytest.fixture
-def run(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Callable[..., Result]:
+def run(site: ClusterAccount, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Callable[..., Result]:
     """Return how a command is typed by a user who has the keys of the account, and no kubeconfig."""
     # The SDK reads its descriptions of services, which takes a second, once instead of for every command.
     monkeypatch.setattr("botocore.session.create_loader", lambda _: loader())
@@ -63,12 +66,12 @@ def loader() -> Loader:
     return create_loader()
 
 
-def writes(site: Site) -> list[str]:
+def writes(site: ClusterAccount) -> list[str]:
     """Return the calls that change something."""
     return [call.operation for call in site.account.calls() if not call.operation.startswith(READS)]
 
 
-def test_a_dry_run_of_eksdemo(run: Callable[..., Result], site: Site) -> None:
+def test_a_dry_run_of_eksdemo(run: Callable[..., Result], site: ClusterAccount) -> None:
     """The text is that of the tutorial but for account and images, and nothing was changed."""
     result = run("install", "-c", "blue", "--naming", "eksdemo", "--dry-run")
     wanted = (SEEDS / "eksdemo-dry-run.txt").read_text("utf-8").replace("123456789012", site.account.number)
@@ -83,7 +86,7 @@ def test_a_dry_run_of_eksdemo(run: Callable[..., Result], site: Site) -> None:
     assert writes(site) == []
 
 
-def test_a_dry_run_as_data(run: Callable[..., Result], site: Site) -> None:
+def test_a_dry_run_as_data(run: Callable[..., Result], site: ClusterAccount) -> None:
     """As JSON it has every step with its resources, their state, and the actions that are needed."""
     result = run("install", "-c", "blue", "--dry-run", "-o", "json")
     data = json.loads(result.stdout)
@@ -95,7 +98,7 @@ def test_a_dry_run_as_data(run: Callable[..., Result], site: Site) -> None:
     assert writes(site) == []
 
 
-def test_a_script(run: Callable[..., Result], site: Site) -> None:
+def test_a_script(run: Callable[..., Result], site: ClusterAccount) -> None:
     """The script names the account's own subnets, and printing it changes nothing."""
     result = run("install", "-c", "blue", "-o", "aws-cli")
 
@@ -136,7 +139,9 @@ def test_templates(run: Callable[..., Result]) -> None:
         ),
     ],
 )
-def test_what_is_refused(run: Callable[..., Result], site: Site, words: list[str], problem: str) -> None:
+def test_what_is_refused(
+    run: Callable[..., Result], site: ClusterAccount, words: list[str], problem: str
+) -> None:
     """What cannot be done is refused in one sentence before anything is made."""
     result = run("install", *words)
 
@@ -145,7 +150,7 @@ def test_what_is_refused(run: Callable[..., Result], site: Site, words: list[str
     assert writes(site) == []
 
 
-def test_uninstall_needs_the_cluster(run: Callable[..., Result], site: Site) -> None:
+def test_uninstall_needs_the_cluster(run: Callable[..., Result], site: ClusterAccount) -> None:
     """A cluster that exists but cannot be reached is not taken apart from one side only."""
     result = run("uninstall", "-c", "blue", "--yes")
 
@@ -154,7 +159,7 @@ def test_uninstall_needs_the_cluster(run: Callable[..., Result], site: Site) -> 
     assert writes(site) == []
 
 
-def test_uninstall_after_the_cluster(run: Callable[..., Result], site: Site) -> None:
+def test_uninstall_after_the_cluster(run: Callable[..., Result], site: ClusterAccount) -> None:
     """What is left of a cluster that is gone is found in the account, its OIDC provider by its tag."""
     iam: Any = site.client("iam")
     url = "https://oidc.eks.us-west-2.amazonaws.com/id/GONE"
@@ -169,7 +174,7 @@ def test_uninstall_after_the_cluster(run: Callable[..., Result], site: Site) -> 
 
 
 @pytest.fixture(scope="module")
-def installed(site: Site) -> Site:
+def installed(site: ClusterAccount) -> ClusterAccount:
     """Return the account with roles, queue and rules of eksdemo's names in it."""
     aws = AccountApi(site.client)
     options = InstallationOptions(cluster="blue", naming="eksdemo")
@@ -182,7 +187,7 @@ def installed(site: Site) -> Site:
 
 
 @pytest.mark.usefixtures("installed")
-def test_get_queues(run: Callable[..., Result], site: Site) -> None:
+def test_get_queues(run: Callable[..., Result], site: ClusterAccount) -> None:
     """A queue has its counts in a table, and every attribute as YAML."""
     table = run("get", "sqs-queue").stdout.splitlines()
     [data] = yaml.safe_load(run("get", "queue", "karpenter-blue", "-o", "yaml").stdout)
@@ -197,7 +202,7 @@ def test_get_queues(run: Callable[..., Result], site: Site) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_get_rules(run: Callable[..., Result], site: Site) -> None:
+def test_get_rules(run: Callable[..., Result], site: ClusterAccount) -> None:
     """Rules are found by the beginning of their names; as YAML they have every field, nulls included."""
     table = run("get", "event-rule", "karpenter").stdout.splitlines()
     text = run("get", "event-rule", "karpenter-blue-InstanceStateChange", "-o", "yaml").stdout
@@ -258,7 +263,7 @@ def test_get_roles(run: Callable[..., Result]) -> None:
     assert "|         - |" in used or "| - " in used
 
 
-def test_get_instances(run: Callable[..., Result], site: Site) -> None:
+def test_get_instances(run: Callable[..., Result], site: ClusterAccount) -> None:
     """Spot instances have a star and a footer; those that ended are listed until they are hidden."""
     ec2: Any = site.client("ec2")
     common = {"ImageId": "ami-0d6c6ac554d62a745", "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}

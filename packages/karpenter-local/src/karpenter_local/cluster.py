@@ -36,7 +36,7 @@ from karpenter_local.controllers.writer import Writer
 from karpenter_local.home import Home
 from karpenter_local.kubelet.hollownodes import HollowNodes
 from karpenter_local.kubelet.machine import demo_node
-from karpenter_local.kubelet.settings import Settings
+from karpenter_local.kubelet.settings import KubeletSettings
 from karpenter_local.scheduler.loop import KubeScheduler
 
 ZONES = ("local-1a", "local-1b", "local-1c")
@@ -53,7 +53,7 @@ class LocalCluster:
         data_dir: Path | None = None,
         http: bool = False,
         port: int = 0,
-        kubelets: Settings | None = None,
+        kubelets: KubeletSettings | None = None,
         controllers: bool = True,
         kubernetes: str = KUBERNETES,
     ) -> None:
@@ -94,7 +94,7 @@ class LocalCluster:
             self._writer(self._kubelets, "kubelet"),
             self.clock,
             seed=seed,
-            settings=msgspec.structs.replace(kubelets or Settings(), version=f"v{kubernetes}.0"),
+            settings=msgspec.structs.replace(kubelets or KubeletSettings(), version=f"v{kubernetes}.0"),
         )
         self.front: SecureServer | None = None
         self._supervisor = Supervisor(chance=self._chance("supervisor"))

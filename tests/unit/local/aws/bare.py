@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from karpenter_local.aws.site import Site
+from karpenter_local.aws.site import ClusterAccount
 from tests.unit.cloud.aws.world import embedded
 
 TRUST = (
@@ -14,13 +14,15 @@ TRUST = (
 )
 
 
-def bare_site(**more: Any) -> Site:
+def bare_site(**more: Any) -> ClusterAccount:
     """Return a bare account with a cluster ``blue``."""
-    return Site(embedded(), cluster="blue", types=("c5.large", "m5.large"), bare=True, tagged=False, **more)
+    return ClusterAccount(
+        embedded(), cluster="blue", types=("c5.large", "m5.large"), bare=True, tagged=False, **more
+    )
 
 
 @cache
-def shared_site() -> Site:
+def shared_site() -> ClusterAccount:
     """Return a bare account for tests that do not disturb each other."""
     return bare_site()
 

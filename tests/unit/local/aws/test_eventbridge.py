@@ -8,7 +8,7 @@ import pytest
 from karpenter_local.aws.commands import Interrupt, Rebalance
 from karpenter_local.aws.eventbridge import may_send
 from karpenter_local.aws.mail import announce_interruption, announce_rebalance
-from karpenter_local.aws.site import Site
+from karpenter_local.aws.site import ClusterAccount
 from tests.unit.cloud.aws.world import embedded
 from tests.unit.local.aws.bare import shared_site
 
@@ -167,7 +167,7 @@ def test_events_of_programs_go_the_same_way() -> None:
 
 def test_an_installed_account_gets_what_karpenter_listens_for() -> None:
     """An account that is not bare has the rules: warnings reach the queue of the cluster."""
-    site = Site(embedded(), cluster="green", types=("m5.large",))
+    site = ClusterAccount(embedded(), cluster="green", types=("m5.large",))
     ec2, sqs = site.client("ec2"), site.client("sqs")
     ec2.create_launch_template(
         LaunchTemplateName="one", LaunchTemplateData={"ImageId": "ami-09f1941e8730d7702"}

@@ -3,20 +3,20 @@
 import pytest
 from botocore.exceptions import ClientError
 
-from karpenter_local.aws.account import Call
+from karpenter_local.aws.account import RecordedCall
 from karpenter_local.aws.faults import RefuseCall
-from karpenter_local.aws.site import Site
+from karpenter_local.aws.site import ClusterAccount
 from karpenter_local.aws.trail import is_read, trail
 from tests.unit.local.aws.bare import TRUST, bare_site
 
 
 @pytest.fixture(scope="module")
-def site() -> Site:
+def site() -> ClusterAccount:
     """Return an account."""
     return bare_site()
 
 
-def test_the_account_tells_who_calls(site: Site) -> None:
+def test_the_account_tells_who_calls(site: ClusterAccount) -> None:
     """GetCallerIdentity names the user whose keys the account gives out."""
     told = site.client("sts").get_caller_identity()
 
@@ -25,7 +25,7 @@ def test_the_account_tells_who_calls(site: Site) -> None:
     assert told["Arn"] == f"arn:aws:iam::{number}:user/admin"
 
 
-def test_a_session_of_a_role_is_named(site: Site) -> None:
+def test_a_session_of_a_role_is_named(site: ClusterAccount) -> None:
     """A caller that assumes a role is told, and logged, as a session of that role."""
     role = f"arn:aws:iam::{site.account.number}:role/karpenter"
     keys = site.client("sts").assume_role(RoleArn=role, RoleSessionName="me")["Credentials"]
@@ -47,7 +47,7 @@ def test_a_session_of_a_role_is_named(site: Site) -> None:
     assert site.account.calls("DescribeVpcs")[-1].principal == expected
 
 
-def test_the_log_tells_reads_from_changes(site: Site) -> None:
+def test_the_log_tells_reads_from_changes(site: ClusterAccount) -> None:
     """The log names action, resource and caller; refused calls changed nothing; reads did not either."""
     iam, account = site.client("iam"), site.account
     account.forget_calls()
@@ -95,12 +95,14 @@ def test_names_of_operations_tell_whether_they_read(operation: str, *, expected:
 
 def test_resources_of_ec2_calls() -> None:
     """Numbered parameters of EC2's protocol are resources, too."""
-    call = Call("ec2", "CreateTags", {"ResourceId.1": "subnet-1", "ResourceId.2": "sg-2", "Tag.1.Key": "a"})
+    call = RecordedCall(
+        "ec2", "CreateTags", {"ResourceId.1": "subnet-1", "ResourceId.2": "sg-2", "Tag.1.Key": "a"}
+    )
 
     assert [each.resources for each in trail([call])] == [("subnet-1", "sg-2")]
 
 
-def test_what_is_not_supported_is_refused_in_the_words_of_aws(site: Site) -> None:
+def test_what_is_not_supported_is_refused_in_the_words_of_aws(site: ClusterAccount) -> None:
     """An operation that nothing here imitates is refused at once, and not answered with a page."""
     with pytest.raises(ClientError, match="not supported by the embedded AWS") as caught:
         site.client("ec2").describe_instance_topology()

@@ -1,5 +1,5 @@
 """
-The door of the embedded AWS: every request comes through here first.
+The WSGI application of the embedded AWS, in front of moto.
 
 It finds out whose request it is and what it asks for, writes that down, lets it go wrong where that was
 wished for, answers what moto does not know of, and passes the rest on. Requests to the control interface go
@@ -21,11 +21,11 @@ import structlog
 from werkzeug.wrappers import Request, Response
 
 from karpenter_local.aws import eks
-from karpenter_local.aws.account import Call
+from karpenter_local.aws.account import RecordedCall
 from karpenter_local.aws.faults import LoseAnswer, RefuseCall
 from karpenter_local.aws.identity import KEYS, caller_of, identify, owner_of
 from karpenter_local.aws.prices import describe_services, get_products
-from karpenter_local.aws.routes import PREFIX, Routes
+from karpenter_local.aws.routes import PREFIX, ControlRoutes
 from karpenter_local.aws.wire import REST, AwsError, answer, parameters, rest_call
 
 if TYPE_CHECKING:
@@ -51,16 +51,16 @@ _FAILED: Final = 400
 _UNKNOWN: Final = "InvalidAction"
 
 
-class AnswerLost(ConnectionError):  # noqa: N818  says what has happened
+class ResponseLost(ConnectionError):  # noqa: N818  says what has happened
     """An answer is lost on request, where there is no connection that could be closed."""
 
 
-class Front:
+class AwsFrontend:
     """Stands before moto."""
 
     def __init__(self, imitation: Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]) -> None:
         self._imitation = imitation
-        self.routes = Routes()
+        self.routes = ControlRoutes()
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
@@ -88,7 +88,7 @@ class Front:
             _lost(account).add(token)
             list(answered)
             if "werkzeug.socket" not in environ:
-                raise AnswerLost
+                raise ResponseLost
             environ["werkzeug.socket"].shutdown(SHUT_RDWR)
             return []
         return answered
@@ -110,7 +110,7 @@ class Front:
         return _answered(lambda _, said: identify(caller, call.operation, said), account, call, request)
 
     def _answer(
-        self, account: Account, call: Call, request: Request, start: Callable[..., Any]
+        self, account: Account, call: RecordedCall, request: Request, start: Callable[..., Any]
     ) -> Iterable[bytes]:
         environ = request.environ
         if call.operation == _SHIFTS:
@@ -122,7 +122,7 @@ class Front:
         return self._imitated(account, call, environ, start)
 
     def _imitated(
-        self, account: Account, call: Call, environ: dict[str, Any], start: Callable[..., Any]
+        self, account: Account, call: RecordedCall, environ: dict[str, Any], start: Callable[..., Any]
     ) -> Iterable[bytes]:
         """Let moto answer, and note how it ended."""
         told: list[str] = []
@@ -173,7 +173,7 @@ def _unknown(operation: str) -> Operation:
     return refuse
 
 
-def _answered(operation: Operation, account: Account, call: Call, request: Request) -> Response:
+def _answered(operation: Operation, account: Account, call: RecordedCall, request: Request) -> Response:
     """Return what an operation answers, or the error that it ends with."""
     said = call.parameters
     try:
@@ -192,7 +192,7 @@ def _lost(account: Account) -> set[str]:
     return lost
 
 
-def _call(request: Request, service: str, caller: AwsCaller | None) -> Call:
+def _call(request: Request, service: str, caller: AwsCaller | None) -> RecordedCall:
     """Return what a request asks for; of one that is not understood, only the service."""
     body = request.get_data(cache=True)
     request.environ["wsgi.input"] = BytesIO(body)
@@ -200,16 +200,16 @@ def _call(request: Request, service: str, caller: AwsCaller | None) -> Call:
     now = caller.account.now() if caller is not None else None
     target = request.headers.get("X-Amz-Target")
     if target:
-        return Call(service, target.rpartition(".")[2], json.loads(body or b"{}"), who, now)
+        return RecordedCall(service, target.rpartition(".")[2], json.loads(body or b"{}"), who, now)
     if service in REST:
         found = rest_call(service, request)
         return (
-            Call(service, found.operation, found.parameters, who, now)
+            RecordedCall(service, found.operation, found.parameters, who, now)
             if found
-            else Call(service, "", {}, who, now)
+            else RecordedCall(service, "", {}, who, now)
         )
     form = dict(parse_qsl(body.decode(), keep_blank_values=True))
-    return Call(service, form.get("Action", ""), form, who, now)
+    return RecordedCall(service, form.get("Action", ""), form, who, now)
 
 
 def _refusal(service: str, fault: RefuseCall) -> Response:

@@ -1,7 +1,7 @@
 """
-What AWS announces: events in their envelopes, offered to the rules of the account.
+EventBridge events of EC2 and AWS Health, offered to the rules of the account.
 
-:mod:`.events` decides which queues they reach.
+:mod:`.eventbridge` decides which queues they reach.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
 from karpenter.cloud.aws.amifamily.family import family_of
 from karpenter_local.aws.account import ACCOUNTS
 from karpenter_local.aws.eks import CONFIG_MAP, cluster_of, let_nodes_in, mode_of
-from karpenter_local.aws.fleet import Fleet, architectures
+from karpenter_local.aws.fleet import InstantFleet, architectures
 from karpenter_local.aws.instancestate import is_alive
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _fleet(account: Account, cluster: Any, group: Any, subnet: str) -> None:
         "Name": f"{cluster.name}-{group.nodegroup_name}-Node",
         **group.tags,
     }
-    Fleet(account, ec2_backends[account.number][account.region], asked.get).launch({"instance": tags})
+    InstantFleet(account, ec2_backends[account.number][account.region], asked.get).launch({"instance": tags})
 
 
 def _prepare(account: Account, cluster: Any, group: Any) -> None:

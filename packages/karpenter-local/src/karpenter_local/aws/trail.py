@@ -17,7 +17,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from karpenter_local.aws.account import Call
+    from karpenter_local.aws.account import RecordedCall
 
 _READS: Final = re.compile(
     r"(Describe|Get|List|Lookup|BatchGet|Search|Simulate|Validate|Estimate|Detect|Test|Receive|Assume)"
@@ -87,7 +87,7 @@ class TrailEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return not self.read_only and not self.error_code
 
 
-def trail(calls: Iterable[Call]) -> Iterator[TrailEntry]:
+def trail(calls: Iterable[RecordedCall]) -> Iterator[TrailEntry]:
     """Yield the entries of calls, in their order."""
     for call in calls:
         yield TrailEntry(

@@ -11,7 +11,7 @@ from karpenter.api.labels import ZONE
 from karpenter.api.node import Node
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers.plain import render_time
-from karpenter_local.kubelet.settings import Settings
+from karpenter_local.kubelet.settings import KubeletSettings
 
 DEFAULT_ROOM: dict[str, str] = {"cpu": "4", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 
@@ -51,7 +51,9 @@ def conditions(node: Node, now: datetime, *, ready: bool, why: str = "") -> list
     return result
 
 
-def first_report(node: Node, now: datetime, *, address: str, version: str = Settings().version) -> Plain:
+def first_report(
+    node: Node, now: datetime, *, address: str, version: str = KubeletSettings().version
+) -> Plain:
     """Return the status with which a kubelet joins; what the node already says of its room stays."""
     labels = node.metadata.labels
     architecture = labels.get("kubernetes.io/arch", "amd64")

@@ -23,9 +23,9 @@ from karpenter.cloud.errors import CloudError
 from karpenter.kube.errors import AlreadyExists
 from karpenter.operator.run import KubeClusterObjects
 from karpenter_local.aws.inprocess import AwsInProcess
-from karpenter_local.aws.room import MachineRoom, Pace, Reach
+from karpenter_local.aws.room import ClusterEndpoint, InstanceOperator, InstanceTimings
 from karpenter_local.aws.server import EmbeddedAws
-from karpenter_local.aws.site import Site
+from karpenter_local.aws.site import ClusterAccount
 from karpenter_local.sandbox.options import NODE_CLASS
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 log = structlog.stdlib.get_logger(__name__)
 
-_AT_ONCE: Final = Pace(pending=0.0, boot=0.0, initialize=0.0)
+_AT_ONCE: Final = InstanceTimings(pending=0.0, boot=0.0, initialize=0.0)
 """How long instances of node groups take that are there from the beginning."""
 
 _RETRY: Final = 5.0
@@ -69,10 +69,10 @@ class AwsSandboxCloud:
         self._clock = clock
         self._seed = seed
         self._stack = AsyncExitStack()
-        self.site: Site
+        self.site: ClusterAccount
         """The account with the resources of the cluster; exists once the cloud has started."""
 
-        self.machine_room: MachineRoom
+        self.machine_room: InstanceOperator
         """Where instances boot and end; likewise."""
 
     @property
@@ -95,7 +95,7 @@ class AwsSandboxCloud:
         if isinstance(server, EmbeddedAws) and self.options.server is None:
             server.obey(self.site.control)
         self.machine_room = await self._stack.enter_async_context(
-            MachineRoom(
+            InstanceOperator(
                 self.site.account,
                 reach,
                 client=cluster.connect("kubelet"),
@@ -147,8 +147,8 @@ class AwsSandboxCloud:
             return work(*args, **kwargs)
         return await asyncio.to_thread(work, *args, **kwargs)
 
-    def _make_site(self, server: EmbeddedAws | AwsInProcess, reach: Reach) -> Site:
-        return Site(
+    def _make_site(self, server: EmbeddedAws | AwsInProcess, reach: ClusterEndpoint) -> ClusterAccount:
+        return ClusterAccount(
             server,
             cluster=self.name,
             region=self.options.region,
@@ -158,7 +158,7 @@ class AwsSandboxCloud:
             tagged=self.options.tagged,
         )
 
-    async def _reach(self, cluster: RunningCluster) -> Reach:
+    async def _reach(self, cluster: RunningCluster) -> ClusterEndpoint:
         """Return how machines reach the cluster; one without a port has an address that leads nowhere."""
         endpoint = f"https://{self.name}.example"
         authority = base64.b64encode(self.name.encode()).decode()
@@ -166,7 +166,7 @@ class AwsSandboxCloud:
             config = yaml.safe_load(cluster.kubeconfig)
             endpoint = cluster.url
             authority = str(config["clusters"][0]["cluster"]["certificate-authority-data"])
-        return Reach(
+        return ClusterEndpoint(
             cluster=self.name,
             endpoint=endpoint,
             authority=authority,

@@ -20,7 +20,7 @@ from botocore.session import Session
 from moto.moto_api._internal import mock_random
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
-from karpenter_local.aws.front import Front
+from karpenter_local.aws.front import AwsFrontend
 from karpenter_local.aws.inprocess import InProcessWire
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Maker:
         key = f"ASIA{account.number}CFN0"
         account.sessions[key] = _PRINCIPAL
         shared = Session()
-        wire = InProcessWire(Front(DomainDispatcherApplication(create_backend_app)), _ENDPOINT)
+        wire = InProcessWire(AwsFrontend(DomainDispatcherApplication(create_backend_app)), _ENDPOINT)
         answer: Any = wire.answer
         shared.register("before-send", answer)
         self._session = boto3.Session(
