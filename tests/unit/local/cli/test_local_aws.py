@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from karpenter.cli import main
 from karpenter_local.aws import commands
-from karpenter_local.aws.account import Account, Call
+from karpenter_local.aws.account import Account, RecordedCall
 from karpenter_local.aws.control import Control, InstanceView
 from karpenter_local.aws.requirements import NotInstalled
 from karpenter_local.aws.server import EmbeddedAws
@@ -143,9 +143,9 @@ def test_calls_are_listed(hand: Heard) -> None:
     hand.account = Account("000000000009", types=())
     who, now = hand.account.administrator, datetime(2026, 1, 1, 12, tzinfo=UTC)
     role = "a-role-with-a-name-that-is-very-long"
-    hand.account.record(Call("iam", "ListRoles", {}, who, now))
-    hand.account.record(Call("iam", "CreateRole", {"RoleName": role}, who, now))
-    hand.account.record(Call("iam", "DeleteRole", {"RoleName": "one"}, who, now, "AccessDenied"))
+    hand.account.record(RecordedCall("iam", "ListRoles", {}, who, now))
+    hand.account.record(RecordedCall("iam", "CreateRole", {"RoleName": role}, who, now))
+    hand.account.record(RecordedCall("iam", "DeleteRole", {"RoleName": "one"}, who, now, "AccessDenied"))
 
     lines = run("calls").stdout.splitlines()
     assert [each.split() for each in lines[1:]] == [
