@@ -47,7 +47,7 @@ from karpenter.telemetry.metrics import Metrics, claims
 from karpenter.telemetry.metrics import nodes as node_metrics
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.virtual import VirtualClock, run_virtual
-from tests.unit.controllers.shell import OURS
+from tests.unit.controllers.harness import OURS
 from tests.unit.core.lifecycle.objects import ID, REF
 
 if TYPE_CHECKING:

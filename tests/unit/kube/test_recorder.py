@@ -12,7 +12,7 @@ from structlog.typing import EventDict
 
 from karpenter.api.meta import ObjectReference
 from karpenter.kube.client import Client
-from karpenter.kube.recorder import MAX_MESSAGE_LENGTH, MAX_SENT, MAX_QUEUED, RecordedEvent, Recorder
+from karpenter.kube.recorder import MAX_MESSAGE_LENGTH, MAX_QUEUED, MAX_SENT, RecordedEvent, Recorder
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.virtual import VirtualClock
 from tests.unit.kube.toy import Toy, status
