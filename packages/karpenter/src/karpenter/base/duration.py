@@ -4,7 +4,7 @@ Durations as Go writes them: ``90s``, ``1h30m``, ``1.5h``, ``-250ms``; and the w
 Read exactly, in nanoseconds. As a :class:`~datetime.timedelta`, which knows nothing finer
 than a microsecond, the rest rounds away from zero, so that a positive duration stays one.
 
-Refuses to know which durations a field allows: a field that forbids fractions, signs or
+Which durations a field allows is not known here: a field that forbids fractions, signs or
 seconds says so in its own schema.
 """
 
@@ -23,6 +23,7 @@ NEVER: Final = "Never"
 _MICROSECOND: Final = 10**3
 _MILLISECOND: Final = 10**6
 _SECOND: Final = 10**9
+# The grammar of Go's time.ParseDuration: https://pkg.go.dev/time#ParseDuration
 _UNITS: Final = {
     "ns": 1,
     "us": _MICROSECOND,

@@ -62,6 +62,9 @@ _READY_CACHE_SECONDS: Final = 10.0
 _MEMORY_PERIOD: Final = 10.0
 _MEMORY_SHARE: Final = 0.9
 
+R = TypeVar("R", bound=Resource)
+_UNAVAILABLE = (Unreachable, ServerFailed, TooManyRequests)
+
 
 class OperatorTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Which cluster and which cloud provider the operator runs for."""
@@ -100,6 +103,7 @@ class OperatorProcess:
         bucket = TokenBucket(rate=settings.kube_client_qps, burst=settings.kube_client_burst)
         self.client = Client(transport, chance=chance, bucket=bucket)
         # Renewing a lease must not wait behind a thousand other requests.
+        # A client without the shared rate limit: a late renewal would lose the leadership.
         self._lease_client = Client(transport, chance=chance)
         self._namespace = settings.leader_election_namespace or namespace
         self._idle_metrics = Metrics(clock=clock, process=True)
@@ -282,11 +286,6 @@ def resident() -> int:
     except (OSError, IndexError, ValueError):
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-R = TypeVar("R", bound=Resource)
-
-_UNAVAILABLE = (Unreachable, ServerFailed, TooManyRequests)
 
 
 async def _server_version(client: Client) -> str:

@@ -131,6 +131,9 @@ def _static_drift(claim: NodeClaim, pool: NodePool) -> str:
         wanted, wanted_version = theirs[NODEPOOL_HASH], theirs.get(NODEPOOL_HASH_VERSION)
     else:
         wanted, wanted_version = pool_hash(pool), POOL_HASH_VERSION
+    # Hashes of different versions are made of different fields and cannot be compared; the NodePool
+    # controller brings the claim to the present version first:
+    # https://karpenter.sh/docs/concepts/disruption/
     if mine is None or version is None or version != wanted_version:
         return ""
     return "NodePoolDrifted" if mine != wanted else ""
@@ -147,12 +150,14 @@ def _instance_type_drift(claim: NodeClaim, pool: NodePool, catalog: Catalog, now
     if born is not None and now - born < INSTANCE_TYPE_DRIFT_AGE:
         return ""
     if not catalog.types_of(pool.name):
-        return ""  # whoever sells has not answered, which says nothing about a machine that runs
+        return ""  # the provider has no catalog for the pool now, which says nothing about this node
     labels = claim.metadata.labels
     kind = catalog.sold(pool.name, labels.get(INSTANCE_TYPE, ""))
     if kind is None:
         return "InstanceTypeNotFound" if INSTANCE_TYPE in labels else ""
     capacity_types = {labels.get(CAPACITY_TYPE)}
+    # A reserved instance becomes on-demand when its capacity reservation ends, without a change of the
+    # instance: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html
     if RESERVED in capacity_types:
         capacity_types.add(ON_DEMAND)
     if any(o.zone == labels.get(ZONE) and o.capacity_type in capacity_types for o in kind.offerings):

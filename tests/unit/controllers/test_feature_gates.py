@@ -24,8 +24,8 @@ from karpenter.core.effects import CreateClaim
 from karpenter.core.provisioning.provisioner import ProvisioningDecision
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request
-from tests.unit.controllers.shell import CLASS, Shell, wakes
-from tests.unit.controllers.test_claims import Market
+from tests.unit.controllers.harness import CLASS, Shell, wakes
+from tests.unit.controllers.test_nodeclaim import Market
 from tests.unit.core.lifecycle.objects import BORN, at, claim, complete, node, pod, pool
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from karpenter.controllers.provider import PoolCatalogs
 from karpenter.core.model.catalog import Catalog
 from karpenter_local.testing.builders import instance_type
 from karpenter_local.virtual import VirtualClock, run_virtual
-from tests.unit.controllers.shell import Shell
+from tests.unit.controllers.harness import Shell
 from tests.unit.core.lifecycle.objects import ID, NOW, complete, node, pool
 
 if TYPE_CHECKING:
