@@ -27,7 +27,7 @@ from karpenter.install.options import (
     DISCOVERY,
     NAMESPACES_OF_KUBERNETES,
     ChartSource,
-    ClusterFacts,
+    EksFacts,
     InstallationError,
     InstallationNames,
     InstallationOptions,
@@ -74,7 +74,7 @@ class InstallationPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that there will be, in the order in which it is made."""
 
     options: InstallationOptions
-    facts: ClusterFacts
+    facts: EksFacts
     names: InstallationNames
     chart: ChartSource
     steps: tuple[InstallationStep, ...]
@@ -94,7 +94,7 @@ class InstallationPlan(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(step for step in self.steps if step.phase == phase)
 
 
-def make_plan(options: InstallationOptions, facts: ClusterFacts) -> InstallationPlan:
+def make_plan(options: InstallationOptions, facts: EksFacts) -> InstallationPlan:
     """
     Return what the installation consists of.
 
@@ -109,7 +109,7 @@ def make_plan(options: InstallationOptions, facts: ClusterFacts) -> Installation
 class _Planner:
     """Knows the options, the facts and the names while a plan is made."""
 
-    def __init__(self, options: InstallationOptions, facts: ClusterFacts) -> None:
+    def __init__(self, options: InstallationOptions, facts: EksFacts) -> None:
         self._options = options
         self._facts = facts
         self._names = names_of(options)
