@@ -43,6 +43,7 @@ COMMANDS: dict[str, Entry] = {
     "crds": Entry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
     "definition": Entry("karpenter.cli.definition:definition", "Keep NodePools in one short file."),
     "demo": Entry("", "Watch machines come and go for pods, on this machine alone."),
+    "doctor": Entry("karpenter.cli.doctor:doctor", "Find what is wrong, and say what helps."),
     "local": Entry("", "Run a small Kubernetes cluster on this machine."),
     "manifests": Entry("karpenter.cli.manifests:manifests", "Print the objects that install the operator."),
     "plan": Entry("karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."),

@@ -178,6 +178,15 @@ class LogText(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class UnreadableText(msgspec.Struct, frozen=True, kw_only=True):
+    """A text, or a document of it, that is no object of Kubernetes."""
+
+    source: str
+    problem: str
+    broken: bool = True
+    """Whether it should have been one; a template of a chart should not."""
+
+
 class TerraformBlock(msgspec.Struct, frozen=True, kw_only=True):
     """A module or a resource of a Terraform folder."""
 
@@ -214,6 +223,7 @@ class DoctorFacts(msgspec.Struct, frozen=True, kw_only=True):
     policies: tuple[PolicyText, ...] | None = None
     logs: tuple[LogText, ...] | None = None
     terraform: tuple[TerraformBlock, ...] | None = None
+    unreadable: tuple[UnreadableText, ...] = ()
     unread: dict[str, str] = {}
     """Why a source that was asked for could not be read, by its name."""
 

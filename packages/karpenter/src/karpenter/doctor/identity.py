@@ -448,8 +448,8 @@ RULES: Final = (
         severity=ERROR,
         title="The role of nodes lacks a policy that nodes need.",
         fix="attach the managed policy",
-        why="Nodes do not join, do not pull images, give pods no addresses, or cannot be debugged. Roles with "
-        "policies of their own are not judged.",
+        why="Nodes do not join, pull no images, give pods no addresses, or cannot be debugged. A role with "
+        "policies of its own is not judged.",
         check=_node_role_policies,
         needs=("objects", "aws.roles"),
         link="https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html",

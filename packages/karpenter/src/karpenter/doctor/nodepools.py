@@ -14,14 +14,13 @@ from karpenter.api.validation.documents import Finding, check_document, refusal
 from karpenter.doctor.facts import at, list_at, parse_version, spelled
 from karpenter.doctor.labels import matching_types, region_of, value_problem, zones_in
 from karpenter.doctor.network import zones_of
-from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, listed, on
+from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, Symptom, listed, on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter.api.manifests import Document
     from karpenter.doctor.facts import DoctorFacts
-    from karpenter.doctor.rule import Symptom
 
 # The last Kubernetes version for which EKS publishes Amazon Linux 2.
 # https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html
@@ -40,6 +39,11 @@ def _invalid_object(facts: DoctorFacts) -> Iterator[Symptom]:
         for found in check_document(each):
             if isinstance(found, Finding):
                 yield on(each, found.message, field=found.field)
+
+
+def _unreadable(facts: DoctorFacts) -> Iterator[Symptom]:
+    for each in facts.unreadable:
+        yield Symptom(subject=each.source, message=each.problem, severity="" if each.broken else INFO)
 
 
 def _placeholder(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -201,6 +205,15 @@ RULES: Final = (
         fix="correct the field; karpenter validate -f FILE checks files alone",
         why="The API server or the operator refuses it.",
         check=_invalid_object,
+        needs=("objects",),
+    ),
+    DoctorRule(
+        id="unreadable-manifest",
+        severity=ERROR,
+        title="A file is not a Kubernetes manifest.",
+        fix="correct the YAML, or leave the file out",
+        why="kubectl refuses it. Templates of charts and files of settings are named and left alone.",
+        check=_unreadable,
         needs=("objects",),
     ),
     DoctorRule(

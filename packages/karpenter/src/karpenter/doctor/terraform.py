@@ -399,7 +399,7 @@ RULES: Final = (
         severity=ERROR,
         title="The module gives the operator no role, or gives it to another namespace.",
         fix="set create_pod_identity_association = true",
-        why="The association is off by default in version 20 of the module, and its namespace is kube-system.",
+        why="Version 20 of the module makes no association by default, and its namespace is kube-system.",
         check=_identity,
         needs=("terraform",),
         link=_MODULE,

@@ -169,7 +169,7 @@ def _repair(text: str) -> tuple[str | None, list[PolicyFinding]]:
                     rule="invalid-json",
                     severity="error",
                     message=message,
-                    hint="IAM refuses the document with MalformedPolicyDocument",
+                    hint="add the comma" if missing else "",
                     line=line,
                     column=column,
                 )
@@ -315,7 +315,7 @@ def _wide_actions(
 
 
 def _meant(action: str) -> str | None:
-    """Return the action of the operator that a misspelt one stands for; None where it may be meant as it is."""
+    """Return the action that a misspelt one stands for; None where it may be meant as it is."""
     known = {each.lower(): each for each in needed_actions()}
     if "*" in action or "?" in action or action.lower() in known:
         return None
