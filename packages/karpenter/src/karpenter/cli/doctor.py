@@ -18,7 +18,7 @@ from karpenter.cli.errors import Refused, note, one_line
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import output_option_with, render
 from karpenter.doctor.facts import DoctorFacts, LogText, PolicyText, cluster_name
-from karpenter.doctor.gather import Gathered, read_manifests
+from karpenter.doctor.gather import read_manifests
 from karpenter.doctor.rule import ERROR, INFO, WARNING
 from karpenter.doctor.rules import RULES, diagnose
 from karpenter.doctor.terraform import TerraformUnreadable, charts_in, read_terraform
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from karpenter.cli.output import Output
     from karpenter.doctor.facts import TerraformBlock
+    from karpenter.doctor.gather import Gathered
     from karpenter.doctor.rule import DoctorFinding
     from karpenter.doctor.rules import Diagnosis
 
@@ -160,13 +161,16 @@ def _facts(files: Gathered | None, live: Gathered | None) -> DoctorFacts:
     given = [each for each in (files, live) if each is not None]
     if not given:
         return DoctorFacts()
-    objects = {(each.identity, each.subject): each for source in reversed(given) for each in source.objects}
+    written = files.objects if files is not None else ()
+    replaced = {(each.identity, each.subject) for each in written}
+    there = live.objects if live is not None else ()
+    kept = [each for each in there if (each.identity, each.subject) not in replaced]
     charts = tuple(chart for source in given for chart in source.charts)
     policies = tuple(policy for source in given for policy in source.policies)
     for each in live.unread if live is not None else ():
         note(f"not read: {one_line(each)}")
     return DoctorFacts(
-        objects=tuple(objects.values()),
+        objects=(*written, *kept),
         live=live is not None,
         kubernetes=live.kubernetes if live is not None else None,
         charts=charts or None,
@@ -247,13 +251,17 @@ def _report(diagnosis: Diagnosis, output: Output) -> None:
             line = one_line(str(each))
             click.echo(paragraph(each) if output.form == "text" else line)
     for skipped in diagnosis.skipped:
-        noun = "rule" if len(skipped.rules) == 1 else "rules"
-        text = f"not checked: {len(skipped.rules)} {noun}, {skipped.reason}"
+        text = f"not checked: {_counted(len(skipped.rules), 'rule')}, {skipped.reason}"
         note(textwrap.fill(one_line(text), WIDTH, subsequent_indent="  "))
-    counts = (
-        f"{diagnosis.count(ERROR)} errors, {diagnosis.count(WARNING)} warnings, {diagnosis.count(INFO)} notes"
+    counts = ", ".join(
+        _counted(diagnosis.count(severity), noun)
+        for severity, noun in ((ERROR, "error"), (WARNING, "warning"), (INFO, "note"))
     )
-    note(f"{counts}; {diagnosis.checked} rules checked")
+    note(f"{counts}; {_counted(diagnosis.checked, 'rule')} checked")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def paragraph(finding: DoctorFinding) -> str:

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 # https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html
 LAST_AL2: Final = (1, 32)
 
+EC2_GROUP: Final = "karpenter.k8s.aws"
 REQUIREMENTS: Final = "spec.template.spec.requirements"
-_OURS: Final = frozenset({"karpenter.sh", "karpenter.k8s.aws"})
+_OURS: Final = frozenset({"karpenter.sh", EC2_GROUP})
 _PLACEHOLDER: Final = re.compile(r"\$\{?[A-Za-z_][A-Za-z_0-9]*\}?|<<.+?>>|<[a-z][a-z-]*>")
 
 
@@ -76,8 +77,15 @@ def _requirements(pool: Document) -> list[dict[str, Any]]:
     return [each for each in list_at(pool.plain, REQUIREMENTS) if isinstance(each, dict)]
 
 
-def _label_value(facts: DoctorFacts) -> Iterator[Symptom]:
+def ec2_pools(facts: DoctorFacts) -> Iterator[Document]:
+    """Yield the pools that buy from EC2."""
     for pool in facts.pools():
+        if at(pool.plain, "spec.template.spec.nodeClassRef.group", EC2_GROUP) == EC2_GROUP:
+            yield pool
+
+
+def _label_value(facts: DoctorFacts) -> Iterator[Symptom]:
+    for pool in ec2_pools(facts):
         for number, each in enumerate(_requirements(pool)):
             yield from wrong_values(pool, each, f"{REQUIREMENTS}[{number}].values")
 
@@ -103,7 +111,7 @@ def wrong_values(document: Document, requirement: dict[str, Any], field: str) ->
 
 
 def _zone_unknown(facts: DoctorFacts) -> Iterator[Symptom]:
-    for pool in facts.pools():
+    for pool in ec2_pools(facts):
         named = sorted(zones_of(pool))
         regions = {region_of(zone) for zone in named} - {""}
         region = facts.region or (regions.pop() if len(regions) == 1 else "")
@@ -129,10 +137,8 @@ def _is_local(zone: str) -> bool:
 
 
 def _empty(facts: DoctorFacts) -> Iterator[Symptom]:
-    for pool in facts.pools():
+    for pool in ec2_pools(facts):
         requirements = _requirements(pool)
-        if at(pool.plain, "spec.template.spec.nodeClassRef.kind") != "EC2NodeClass" or not requirements:
-            continue
         if any(True for each in requirements for _ in wrong_values(pool, each, "")):
             continue  # said already
         if not matching_types(requirements):
@@ -152,7 +158,7 @@ def _class_missing(facts: DoctorFacts) -> Iterator[Symptom]:
                 pool,
                 f"{wanted[1]} {wanted[2]} is not {'there' if facts.live else 'among the manifests'}",
                 field="spec.template.spec.nodeClassRef",
-                fix=f"apply an {wanted[1]} called {wanted[2]}, or name another",
+                fix=f"apply {wanted[1]} {wanted[2]}, or name another",
                 severity=ERROR if facts.live else WARNING,
             )
 

@@ -49,7 +49,7 @@ def read_terraform(texts: Mapping[str, str], *, folder: str) -> tuple[TerraformB
     plains: dict[str, Plain] = {}
     for source, text in texts.items():
         try:
-            plains[source] = _plain(hcl2.loads(text if text.endswith("\n") else f"{text}\n"))  # type: ignore[attr-defined]
+            plains[source] = _plain(hcl2.loads(text if text.endswith("\n") else f"{text}\n"))
         except Exception as error:  # the parser raises errors of several libraries
             line = getattr(error, "line", 1)
             raise TerraformUnreadable(

@@ -19,7 +19,7 @@ from karpenter.doctor.facts import at, list_at, mapping_at
 from karpenter.doctor.installation import tolerates
 from karpenter.doctor.labels import region_of, selecting_requirements, zones_in
 from karpenter.doctor.network import zones_of
-from karpenter.doctor.nodepools import wrong_values
+from karpenter.doctor.nodepools import ec2_pools, wrong_values
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, listed, on
 
 if TYPE_CHECKING:
@@ -219,7 +219,14 @@ def _spread_missing(facts: DoctorFacts) -> Iterator[Symptom]:
             yield on(each, message, field=f"{prefix}spec.topologySpreadConstraints")
 
 
+def _buys_elsewhere(facts: DoctorFacts) -> bool:
+    """Return whether a pool buys from another cloud than EC2, whose labels have other values."""
+    return len(list(ec2_pools(facts))) < len(list(facts.pools()))
+
+
 def _selector_value(facts: DoctorFacts) -> Iterator[Symptom]:
+    if _buys_elsewhere(facts):
+        return
     for each in workloads(facts):
         prefix, template = _template(each)
         for field, requirement in selecting_requirements(mapping_at(template, "spec")):
@@ -227,6 +234,8 @@ def _selector_value(facts: DoctorFacts) -> Iterator[Symptom]:
 
 
 def _selector_zone(facts: DoctorFacts) -> Iterator[Symptom]:
+    if _buys_elsewhere(facts):
+        return
     known = set(facts.aws.zones or zones_in(facts.region))
     for each in workloads(facts):
         prefix, template = _template(each)
