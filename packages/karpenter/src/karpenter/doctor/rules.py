@@ -120,24 +120,3 @@ def _known(facts: DoctorFacts, need: str) -> bool:
     for step in need.split("."):
         found = getattr(found, step)
     return found is not None and found is not False
-
-
-def reference() -> str:
-    """Return the part of the page that lists every rule."""
-    lines: list[str] = []
-    for topic, rules in TOPICS:
-        lines += [f"## {topic}", "", "| rule | severity | what is wrong |", "|---|---|---|"]
-        lines += [f"| [`{each.id}`](#{each.id}) | {each.severity} | {each.title} |" for each in rules]
-        lines.append("")
-        for each in rules:
-            lines += [f"### {each.id}", "", each.title, each.why, "", f"Fix: {_code(each.fix)}.", ""]
-            lines.append(f"Looks at: {', '.join(f'`{need}`' for need in each.needs)}.")
-            if each.link:
-                lines.append(f"More: <{each.link}>")
-            lines.append("")
-    return "\n".join(lines)
-
-
-def _code(fix: str) -> str:
-    is_command = fix.startswith(("aws ", "kubectl ", "karpenter ", "eksctl ", "helm "))
-    return f"`{fix}`" if is_command and ";" not in fix and ", " not in fix and " says " not in fix else fix

@@ -259,7 +259,8 @@ def _agent(facts: DoctorFacts) -> Iterator[Symptom]:
 
 
 def _has_association(module: TerraformBlock) -> bool:
-    # Off by default in version 20, on in 21: https://registry.terraform.io/modules/terraform-aws-modules/eks
+    # Off by default in version 20, on in 21:
+    # https://github.com/terraform-aws-modules/terraform-aws-eks/blob/master/docs/UPGRADE-21.0.md
     return module.body.get("create_pod_identity_association", _major(module) > 20) is True  # noqa: PLR2004
 
 
